@@ -1,0 +1,54 @@
+# make demo    solve the elliptic example: a table, a picture and the solution, in results/
+# make test    the tests
+# make lint    formatting, lint and types
+# make bench   the benchmark tables of this machine
+# make clean   remove results and caches; `make distclean` the environment too
+
+PYTHON  ?= python3
+VENV    ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+
+# What each purpose needs beyond the library itself. Types are checked over the tests too, so linting needs theirs.
+extras_run  :=
+extras_test := [test]
+extras_lint := [test,lint]
+
+# The build backend is installed in an environment of its own: older pips pin it by the first of these, newer by the second.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint bench clean distclean
+
+demo: $(VENV)/.installed-run
+	$(BIN)/gpde solve elliptic --output results/elliptic
+
+# Two processes share a machine better than one whose compilations run one after the other.
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+bench: $(VENV)/.installed-run
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf results build dist .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean
+	rm -rf $(VENV)
+
+# A stamp per purpose: installed once, and again when the requirements change.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".$(extras_$*)"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpde needs Python 3.11 or newer, not " + sys.version.split()[0] + ": call `make PYTHON=python3.12`, say.")'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

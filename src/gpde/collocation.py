@@ -1,0 +1,208 @@
+r"""A problem on points: functionals, residuals, right sides and the layout of the latent vector.
+
+The latent vector $z$ holds $[\phi, u]$ operator by operator. Every condition looks at it through an index table, one row per
+point: `z[indices[i]]` are the values $v = (L_1u, L_2u, \dots)(x_i)$ its equations need.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.equations import Reading, read
+from gpde.linear_operators import LinearOperator
+from gpde.functionals import Functionals, measure
+from gpde.problem import Condition, Points, Problem
+
+
+class Part(eqx.Module):
+    """One condition on its points."""
+
+    name: str = eqx.field(static=True)
+    reading: Reading = eqx.field(static=True)
+    points: Float[Array, "points dim"]
+    indices: Int[Array, "points operators"]
+    rhs: Float[Array, "points equations"]
+    noise_variance: Float[Array, "points equations"]
+    noisy: bool = eqx.field(static=True)
+
+    @property
+    def num_points(self) -> int:
+        return self.points.shape[0]
+
+    @property
+    def num_equations(self) -> int:
+        return len(self.reading.equations)
+
+    def values(self, latent: Float[Array, " size"]) -> Float[Array, "points operators"]:
+        """The latent values its equations look at."""
+        return latent[self.indices]
+
+    def residual(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
+        r"""$f_i(z_i) - y_i$."""
+        return jax.vmap(self.reading.residual)(self.points, values) - self.rhs
+
+    def gradient(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations operators"]:
+        r"""$a_i = \nabla f_i(z_i)$."""
+        return jax.vmap(jax.jacfwd(self.reading.residual, argnums=1))(self.points, values)
+
+    def eliminated_values(self, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
+        r"""The values with those functionals that the equations can be solved for replaced: $f_i(z_i) = y_i$ holds."""
+        chosen = jnp.asarray(self.reading.eliminated)
+        matrix = jnp.asarray(self.reading.elimination_matrix)
+        without = values.at[:, chosen].set(0.0)
+        solved = jnp.linalg.solve(matrix, -self.residual(without).T).T
+        return without.at[:, chosen].set(solved)
+
+
+class Linearization(eqx.Module):
+    r"""The equations at $z$: $\Psi z' = b$ with rows $a_i$ (one table per part), $b_i = y_i - f_i(z_i) + a_i \cdot z_i$."""
+
+    rows: tuple[Float[Array, "_ equations operators"], ...]
+    rhs: Float[Array, " equations"]
+
+
+class Collocation(eqx.Module):
+    """A problem on points."""
+
+    functionals: Functionals
+    parts: tuple[Part, ...]
+    num_fields: int = eqx.field(static=True)
+
+    @property
+    def num_points(self) -> int:
+        return sum(p.num_points for p in self.parts)
+
+    @property
+    def num_equations(self) -> int:
+        return sum(p.num_points * p.num_equations for p in self.parts)
+
+    @property
+    def order(self) -> int:
+        return max(p.reading.order for p in self.parts)
+
+    @property
+    def linear(self) -> bool:
+        """Whether one Gauss-Newton step solves it."""
+        return all(kind.linear for p in self.parts for kind in p.reading.kinds)
+
+    @property
+    def can_eliminate(self) -> bool:
+        return all(p.reading.eliminated is not None for p in self.parts if not p.noisy)
+
+    @property
+    def noise_variance(self) -> Float[Array, " equations"]:
+        return _flat([p.noise_variance for p in self.parts])
+
+    @property
+    def noisy(self) -> Bool[np.ndarray, " equations"]:
+        """Which equations are noisy observations: never eliminated, always weighted by their variance."""
+        return np.concatenate([np.full(p.num_points * p.num_equations, p.noisy) for p in self.parts])
+
+    def residual(self, latent: Float[Array, " size"]) -> Float[Array, " equations"]:
+        r"""$f(z) - y$, part by part, equation by equation, point by point."""
+        return _flat([p.residual(p.values(latent)) for p in self.parts])
+
+    def linearize(self, latent: Float[Array, " size"]) -> Linearization:
+        rows = tuple(p.gradient(p.values(latent)) for p in self.parts)
+        moved = [
+            jnp.einsum("ped,pd->pe", a, p.values(latent)) - p.residual(p.values(latent))
+            for a, p in zip(rows, self.parts, strict=True)
+        ]
+        return Linearization(rows, _flat(moved))
+
+    def eliminate(self, latent: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The nearest latent vector of the form elimination works with: the equations hold exactly."""
+        for part in self.parts:
+            if not part.noisy:
+                latent = latent.at[part.indices].set(part.eliminated_values(part.values(latent)))
+        return latent
+
+    def rows_times(self, rows: Sequence[Array], matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
+        r"""$\Psi A$."""
+        pieces = []
+        for a, part in zip(rows, self.parts, strict=True):
+            for e in range(part.num_equations):
+                terms = [a[:, e, k, None] * matrix[part.indices[:, k]] for k in range(a.shape[2])]
+                pieces.append(sum(terms[1:], start=terms[0]))
+        return jnp.concatenate(pieces)
+
+    def transpose_times(self, rows: Sequence[Array], vector: Float[Array, " equations"]) -> Float[Array, " size"]:
+        r"""$\Psi^T c$."""
+        out = jnp.zeros(self.functionals.size)
+        offset = 0
+        for a, part in zip(rows, self.parts, strict=True):
+            for e in range(part.num_equations):
+                c = vector[offset : offset + part.num_points]
+                out = out.at[part.indices].add(a[:, e] * c[:, None])
+                offset += part.num_points
+        return out
+
+    def measure(self, fields: Sequence[Callable[[Array], Any]]) -> Float[Array, " size"]:
+        r"""$[\phi, u]$ of given functions."""
+        return measure(self.functionals, fields)
+
+
+def collocate(problem: Problem, points: Points, functionals: str = "minimal") -> Collocation:
+    """The problem on these points. `functionals="derivatives"` keeps every derivative apart, as the paper does."""
+    conditions = problem.conditions if functionals == "minimal" else problem.read_conditions(functionals)
+    located = [(_enough(c, _points_of(c, points), problem, functionals), _points_of(c, points)) for c in conditions]
+    operators: dict[LinearOperator, list[int]] = {}
+    for index, (condition, _) in enumerate(located):
+        for operator in condition.reading.operators:
+            operators.setdefault(operator, []).append(index)
+    # The latent vector: for each operator the points of every condition that uses it.
+    offset = 0
+    start: dict[tuple[LinearOperator, int], int] = {}
+    groups = []
+    for operator, users in operators.items():
+        for index in users:
+            start[operator, index] = offset
+            offset += len(located[index][1])
+        groups.append(jnp.asarray(np.concatenate([located[index][1] for index in users])))
+    parts = []
+    for index, (condition, where) in enumerate(located):
+        columns = [start[o, index] + np.arange(len(where)) for o in condition.reading.operators]
+        shape = (len(where), len(condition.reading.equations))
+        data = condition.observations
+        rhs = np.zeros(shape) if data is None else data.values[:, None]
+        noise = np.zeros(shape) if data is None else np.asarray(data.noise)[:, None] ** 2
+        parts.append(
+            Part(
+                name=condition.part,
+                reading=condition.reading,
+                points=jnp.asarray(where),
+                indices=jnp.asarray(np.stack(columns, axis=1)),
+                rhs=jnp.asarray(rhs),
+                noise_variance=jnp.asarray(noise),
+                noisy=bool(np.any(noise > 0)),
+            )
+        )
+    return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
+
+
+def _points_of(condition: Condition, points: Points) -> Float[np.ndarray, "points dim"]:
+    return points[condition.part] if condition.observations is None else condition.observations.points
+
+
+def _enough(condition: Condition, where: np.ndarray, problem: Problem, functionals: str) -> Condition:
+    """The condition, read again with the actual points as probes where those need an operator that the first probes
+    did not show (a coefficient that vanished at all of them)."""
+    reading = condition.reading
+    if reading.covers(where):
+        return condition
+    again = read(
+        reading.equations, reading.names, problem.domain.dim, problem.fields, where,
+        functionals=functionals, num_probes=len(where),
+    )  # fmt: skip
+    return dataclasses.replace(condition, reading=again)
+
+
+def _flat(tables: Sequence[Float[Array, "_ _"]]) -> Float[Array, " equations"]:
+    """Part by part, equation by equation, point by point: the order of every vector over equations."""
+    return jnp.concatenate([table.T.reshape(-1) for table in tables])

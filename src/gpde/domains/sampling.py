@@ -1,0 +1,89 @@
+"""Points in the unit cube: random, of low discrepancy, or in rows. A domain carries them to its parts."""
+
+import math
+import operator
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import qmc
+
+SAMPLINGS = ("uniform", "sobol", "halton", "grid")
+
+
+def unit_points(
+    num: int, extent: Float[np.ndarray, " axes"], *, sampling: str, rng: np.random.Generator
+) -> Float[np.ndarray, "num axes"]:
+    """`num` points of the unit cube; `extent` holds the lengths its axes will have, so that a grid comes out square."""
+    num_axes = len(extent)
+    if num == 0 or num_axes == 0:
+        return np.zeros((num, num_axes))
+    match sampling:
+        case "uniform":
+            return rng.random((num, num_axes))
+        case "sobol":
+            # The head of a sequence of 2^k points: SciPy warns about any other length.
+            return qmc.Sobol(num_axes, rng=rng).random_base2(math.ceil(math.log2(num)))[:num]
+        case "halton":
+            return qmc.Halton(num_axes, rng=rng).random(num)
+        case "grid":
+            return _rows(num, extent)
+        case _:
+            raise ValueError(f"`sampling` is {sampling!r}; it is one of {', '.join(map(repr, SAMPLINGS))}.")
+
+
+def _rows(num: int, extent: Float[np.ndarray, " axes"]) -> Float[np.ndarray, "num axes"]:
+    """Exactly `num` cell centres: a tensor grid if `num` factors well, else rows whose lengths differ by one."""
+    num_rows = _num_rows(num, extent)
+    lengths = split(num, np.ones(num_rows))
+    centres = np.repeat((np.arange(num_rows) + 0.5) / num_rows, lengths)[:, None]
+    if len(extent) == 1:
+        return centres
+    return np.hstack([centres, np.concatenate([_rows(length, extent[1:]) for length in lengths])])
+
+
+def _num_rows(num: int, extent: Float[np.ndarray, " axes"]) -> int:
+    if len(extent) == 1:
+        return num
+    spacing = (np.prod(extent) / num) ** (1 / len(extent))
+    ideal = min(max(extent[0] / spacing, 1.0), float(num))
+    # A divisor of `num` keeps the rows equal: worth cells that are up to a third longer than wide.
+    near = [n for n in range(math.ceil(ideal / 1.3), math.floor(ideal * 1.3) + 1) if num % n == 0]
+    return min(near, key=lambda n: abs(math.log(n / ideal)), default=round(ideal))
+
+
+def split(num: int, measures: Sequence[float | int] | Float[np.ndarray, " parts"]) -> list[int]:
+    """`num` shared out in proportion to `measures`: largest remainders first, ties to the earlier part."""
+    weights = np.asarray(measures, dtype=np.float64)
+    if weights.ndim != 1 or not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):
+        raise ValueError(f"`split`: `measures` are finite, not negative and not all zero; got {measures}.")
+    quotas = count(num, "split") * (weights / weights.sum())
+    # Quotas that should be whole or should tie are so only up to rounding.
+    shares = np.floor(quotas + 1e-9)
+    remainders = np.round(quotas - shares, 9)
+    shares[np.argsort(-remainders, kind="stable")[: num - int(shares.sum())]] += 1
+    return [int(share) for share in shares]
+
+
+def between(
+    lower: Float[np.ndarray, " axes"], upper: Float[np.ndarray, " axes"], unit: Float[np.ndarray, "points axes"]
+) -> Float[np.ndarray, "points axes"]:
+    """`lower + (upper - lower) * unit`, strictly between the two even where rounding would touch them."""
+    return np.clip(lower + (upper - lower) * unit, np.nextafter(lower, upper), np.nextafter(upper, lower))
+
+
+def generator(seed: int, part: str) -> np.random.Generator:
+    """A stream of its own for each seed and part, the same on every machine (`hash` of a string is not)."""
+    return np.random.default_rng([count(seed, "sample", "seed"), zlib.crc32(part.encode())])
+
+
+def count(num: object, call: str, argument: str = "num") -> int:
+    """`num` as an int, or an error that names the argument."""
+    try:
+        value = -1 if isinstance(num, bool) else operator.index(num)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        value = -1
+    if value < 0:
+        raise ValueError(f"`{call}`: `{argument}` is a whole number, zero or more; got {num!r}.")
+    return value

@@ -1,0 +1,57 @@
+r"""The damping of Gauss-Newton steps: backtracking on the objective. Knows no kernels and no PDEs.
+
+A Gauss-Newton step proposes a full move; `backtrack` shortens it until the objective has fallen. Undamped steps diverge on
+small interior patches of nonlinear equations, which know no boundary values and are strongly nonlinear.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+# What rounding may add to an objective. Simple decrease is asked for, not Armijo's: the optimal objective, the norm of the
+# solution, is far from zero, and near it a Gauss-Newton step gains less than any fixed fraction.
+_ROUNDING = 1e-12
+
+
+class Damped(NamedTuple):
+    """The accepted point, its objective, the damping that led there and whether the objective fell."""
+
+    point: PyTree
+    objective: Float[Array, ""]
+    damping: Float[Array, ""]
+    accepted: Bool[Array, ""]
+
+
+def backtrack(
+    trial: Callable[[Float[Array, ""]], tuple[PyTree, Float[Array, ""]]],
+    current: Float[Array, ""],
+    *,
+    max_halvings: int = 20,
+) -> Damped:
+    r"""The largest $t = 1, \tfrac12, \tfrac14, \dots$ whose trial point has a lower objective than `current`.
+
+    `trial(t)` returns the point at damping $t$ and its objective; $t = 0$ must return the current point. Where no $t$ is
+    accepted the current point comes back.
+    """
+
+    def unacceptable(value: Array) -> Array:
+        return ~(value <= current + _ROUNDING * jnp.abs(current))  # NaN is never acceptable
+
+    def body(carry: tuple[Array, PyTree, Array, Array]) -> tuple[Array, PyTree, Array, Array]:
+        t, _, _, halvings = carry
+        point, value = trial(t / 2)
+        return t / 2, point, value, halvings + 1
+
+    def go_on(carry: tuple[Array, PyTree, Array, Array]) -> Array:
+        _, _, value, halvings = carry
+        return unacceptable(value) & (halvings < max_halvings)
+
+    one = jnp.ones_like(current)
+    t, point, value, _ = jax.lax.while_loop(go_on, body, (one, *trial(one), jnp.zeros((), dtype=int)))
+    accepted = ~unacceptable(value)
+    start, _ = trial(jnp.zeros_like(current))
+    point = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), point, start)
+    return Damped(point, jnp.where(accepted, value, current), jnp.where(accepted, t, 0.0), accepted)

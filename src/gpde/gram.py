@@ -1,0 +1,56 @@
+r"""The linear algebra of Gram matrices: block nugget, Cholesky factors that say when they fail, conditioning.
+
+Everything a Gauss-Newton step of any form needs is one formula. With the equations linearised as $\Psi z = b$, prior
+covariance $K$ and noise $\Lambda$ (a diagonal),
+
+$$\operatorname{argmin}_z \; z^T K^{-1} z + |\Psi z - b|^2_{\Lambda} = K \Psi^T (\Psi K \Psi^T + \Lambda)^{-1} b ,$$
+
+an $N \times N$ system whatever the number of functionals per point, and no inverse of $K$.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jaxtyping import Array, Bool, Float
+
+from gpde.functionals import Functionals, Kernels, variances
+
+NUGGET_GROWTH = 10.0
+
+
+def nugget_scale(kernels: Kernels, functionals: Functionals) -> Float[Array, " size"]:
+    r"""The diagonal of $\mathcal R$: for every functional the mean prior variance of its operator's block.
+
+    Relative to each block, as in Sec. 3.4 of Chen, Hosseini, Owhadi and Stuart (2021): a nugget that suits $u$ is far too
+    small for $\Delta u$.
+    """
+    means = [jnp.broadcast_to(jnp.mean(v), v.shape) for v in variances(kernels, functionals)]
+    return jnp.concatenate(means)
+
+
+def factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
+    """The lower Cholesky factor, and whether there is one: `jnp.linalg.cholesky` returns NaN and never raises."""
+    lower = jnp.linalg.cholesky(matrix, symmetrize_input=False)
+    return lower, jnp.isfinite(lower[-1, -1])
+
+
+def add_diagonal(matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]) -> Float[Array, "size size"]:
+    """The matrix with something added to its diagonal."""
+    index = jnp.arange(matrix.shape[0])
+    return matrix.at[index, index].add(diagonal)
+
+
+def solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:
+    r"""$(LL^T)^{-1} b$."""
+    return cho_solve((lower, True), rhs)
+
+
+def half_solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:
+    r"""$L^{-1} b$, so that $|L^{-1}b|^2 = b^T (LL^T)^{-1} b$."""
+    return solve_triangular(lower, rhs, lower=True)
+
+
+def nugget_levels(nugget: float, max_escalations: int) -> Sequence[float]:
+    """The nuggets to try, one after the other."""
+    return [nugget * NUGGET_GROWTH**level for level in range(max_escalations + 1)]

@@ -1,0 +1,4 @@
+"""One file per method; all solve the same `Setup`."""
+
+from gpde.methods.base import AbstractMethod as AbstractMethod
+from gpde.methods.full_batch import FullBatch as FullBatch

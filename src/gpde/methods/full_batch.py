@@ -1,0 +1,234 @@
+r"""The full GP of Chen, Hosseini, Owhadi and Stuart (2021): all points at once, by damped Gauss-Newton.
+
+Minimise $\|u\|^2$ subject to the equations. Each step linearises them as $\Psi z = b$ and conditions the prior on that
+(`gram.py`); the three forms of the constraints differ only in the prior covariance $K$, the noise $\Lambda$, and in
+what the line search compares:
+
+| constraints   | $K$                    | $\Lambda$                         | objective |
+|---------------|------------------------|-----------------------------------|-----------|
+| `"eliminate"` | $\Theta + \eta R$      | 0                                 | $\tfrac12 z^TK^{-1}z$ where the equations hold exactly |
+| `"relax"`     | $\Theta + \eta R$      | $\lambda$                         | $\tfrac12 z^TK^{-1}z + \tfrac1{2\lambda}\lvert f(z)-y\rvert^2$ |
+| `"linearize"` | $\Theta$               | $\eta\,\mathrm{diag}\,\Psi\Theta\Psi^T$ | $\tfrac12\lVert u\rVert^2 + \tfrac12\lvert f(z)-y\rvert^2_\Lambda$ |
+
+Noisy observations add their variance to $\Lambda$ in each.
+"""
+
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from gpde.collocation import Collocation
+from gpde.functionals import gram
+from gpde.gauss_newton import Damped, backtrack
+from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_scale, solve
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup
+from gpde.methods.representer import Representer
+from gpde.results import Outcome
+
+FORMS = ("eliminate", "relax", "linearize")
+
+
+class State(NamedTuple):
+    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the Gram matrix and what was made of it."""
+
+    latent: Float[Array, " size"]
+    weights: Float[Array, " size"]
+    gram: Float[Array, "size size"]
+    scale: Float[Array, " size"]
+    lower: Float[Array, "size size"] | None
+    nugget: float
+    num_steps: int
+    given_start: bool
+
+
+class FullBatch(AbstractMethod):
+    """All points in one batch.
+
+    **Arguments:**
+
+    - `constraints`: `"eliminate"`, `"relax"`, `"linearize"`, or None: `"linearize"`, the cheapest, whose result differs
+      from elimination by what the nugget does.
+    - `regularization`: λ of `"relax"`; None takes the nugget. Smaller holds the equations more strictly.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when no latent value, in units of its prior standard deviation, changes by
+      more than `tolerance` times the largest.
+    - `max_escalations`: how often the nugget may be raised tenfold when a Cholesky factorisation fails.
+    - `max_halvings`: how far the line search shortens a step.
+    """
+
+    name: ClassVar[str] = "full-batch"
+    constraints: str | None = None
+    regularization: float | None = None
+    max_steps: int = 50
+    tolerance: float = 1e-7
+    max_escalations: int = 5
+    max_halvings: int = 20
+
+    def __check_init__(self) -> None:
+        if self.constraints is not None and self.constraints not in FORMS:
+            raise ValueError(f"`FullBatch`: `constraints` must be one of {FORMS} or None; came {self.constraints!r}.")
+        if self.regularization is not None and not self.regularization > 0:
+            raise ValueError(f"`FullBatch`: `regularization` must be > 0; came {self.regularization!r}.")
+        if self.max_steps < 1:
+            raise ValueError(f"`FullBatch`: `max_steps` must be at least 1; came {self.max_steps!r}.")
+        if not self.tolerance > 0:
+            raise ValueError(f"`FullBatch`: `tolerance` must be > 0; came {self.tolerance!r}.")
+        if self.max_escalations < 0 or self.max_halvings < 0:
+            raise ValueError("`FullBatch`: `max_escalations` and `max_halvings` must be >= 0.")
+
+    @property
+    def form(self) -> str:
+        return self.constraints or "linearize"
+
+    def check(self, setup: Setup) -> None:
+        if self.form == "eliminate" and not setup.collocation.can_eliminate:
+            stuck = [p.name for p in setup.collocation.parts if not p.noisy and p.reading.eliminated is None]
+            raise ValueError(
+                f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
+                'its functionals, so it cannot be solved for one. Use `constraints="linearize"` or "relax".'
+            )
+
+    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
+        del seed  # nothing is random here
+        matrix, scale = _prior(setup)
+        size = setup.collocation.functionals.size
+        start = jnp.zeros(size) if latent is None else latent
+        return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, 0, latent is not None)
+
+    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+        nugget = state.nugget
+        while True:
+            lower, good = state.lower, True
+            if self.form == "eliminate" and (lower is None or nugget != state.nugget):
+                lower, good = _factored_prior(state.gram, nugget * state.scale)
+                good = bool(good)
+            if good:
+                attempt = _step(self, setup.collocation, state, lower, jnp.asarray(nugget))
+                good = bool(attempt.factored)
+            if good:
+                break
+            if nugget >= setup.nugget * NUGGET_GROWTH**self.max_escalations * 0.99:
+                return state, {}, Outcome.NOT_POSITIVE_DEFINITE
+            nugget *= NUGGET_GROWTH
+        move, accepted = float(attempt.move), bool(attempt.damped.accepted)
+        info = {
+            "objective": float(attempt.damped.objective),
+            "residual": float(attempt.residual),
+            "step": move,
+            "damping": float(attempt.damped.damping),
+            "nugget": nugget,
+        }
+        if not accepted:
+            # At the limit of rounding no step can lower the objective any more: that is convergence.
+            return state._replace(nugget=nugget), info, Outcome.CONVERGED if move < 1e-4 else Outcome.STALLED
+        latent, weights = attempt.damped.point
+        new = state._replace(
+            latent=latent, weights=weights, lower=lower, nugget=nugget, num_steps=state.num_steps + 1, given_start=False
+        )
+        if not jnp.isfinite(latent).all():
+            return state, info, Outcome.NOT_FINITE
+        whole = float(attempt.damped.damping) == 1.0
+        # A linear problem is solved by one whole step.
+        done = whole and (move <= self.tolerance or setup.collocation.linear)
+        return new, info, Outcome.CONVERGED if done else None
+
+    def latent(self, state: State) -> Float[Array, " size"]:
+        return state.latent
+
+    def nugget(self, setup: Setup, state: State) -> float:
+        return state.nugget
+
+    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+        rows = eqx.filter_jit(setup.collocation.linearize)(state.latent).rows
+        prior_nugget = jnp.zeros_like(state.scale) if self.form == "linearize" else state.nugget * state.scale
+        noise = self.noise(setup.collocation, rows, state.gram, jnp.asarray(state.nugget))
+        return Representer(setup.collocation, setup.kernels, state.weights, rows, prior_nugget, noise)
+
+    def noise(
+        self, collocation: Collocation, rows: tuple, matrix: Float[Array, "size size"], nugget: Float[Array, ""]
+    ) -> Float[Array, " equations"]:
+        r"""The diagonal of $\Lambda$."""
+        variance = collocation.noise_variance
+        if self.form == "linearize":
+            return variance + nugget * _row_variances(collocation, rows, matrix)
+        if self.form == "relax":
+            relaxed = nugget if self.regularization is None else self.regularization
+            return variance + jnp.where(collocation.noisy, 0.0, relaxed)
+        return variance
+
+
+class _Attempt(NamedTuple):
+    damped: Damped
+    factored: Bool[Array, ""]
+    move: Float[Array, ""]
+    residual: Float[Array, ""]
+
+
+@eqx.filter_jit
+def _prior(setup: Setup) -> tuple[Float[Array, "size size"], Float[Array, " size"]]:
+    functionals = setup.collocation.functionals
+    return gram(setup.kernels, functionals), nugget_scale(setup.kernels, functionals)
+
+
+@eqx.filter_jit
+def _factored_prior(
+    matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]
+) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
+    return factor(add_diagonal(matrix, diagonal))
+
+
+@eqx.filter_jit
+def _step(
+    method: FullBatch,
+    collocation: Collocation,
+    state: State,
+    lower: Float[Array, "size size"] | None,
+    nugget: Float[Array, ""],
+) -> _Attempt:
+    """One Gauss-Newton step in any of the three forms."""
+    z, w = state.latent, state.weights
+    if lower is not None:
+        z = collocation.eliminate(z)
+    linear = collocation.linearize(z)
+    prior_nugget = jnp.zeros_like(state.scale) if method.form == "linearize" else nugget * state.scale
+    prior = add_diagonal(state.gram, prior_nugget)
+    rows_prior = collocation.rows_times(linear.rows, prior)
+    noise = method.noise(collocation, linear.rows, state.gram, nugget)
+    matrix = collocation.rows_times(linear.rows, rows_prior.T)
+    s_lower, factored = factor(add_diagonal(matrix, noise))
+    dual = solve(s_lower, linear.rhs)
+    w_full = collocation.transpose_times(linear.rows, dual)
+    z_full = dual @ rows_prior
+    hard = noise <= 0
+
+    def soft(z: Array) -> Array:
+        r = collocation.residual(z)
+        return 0.5 * jnp.sum(jnp.where(hard, 0.0, r**2 / jnp.where(hard, 1.0, noise)))
+
+    def trial(t: Array) -> tuple[tuple[Array, Array], Array]:
+        z_t = z + t * (z_full - z)
+        if lower is not None:
+            z_t = collocation.eliminate(z_t)
+            return (z_t, solve(lower, z_t)), 0.5 * jnp.sum(half_solve(lower, z_t) ** 2) + soft(z_t)
+        w_t = w + t * (w_full - w)
+        return (z_t, w_t), 0.5 * w_t @ z_t + soft(z_t)
+
+    _, current = trial(jnp.zeros(()))
+    # A start that the user gave has no norm to compare with: its first step is taken whole.
+    current = jnp.where(state.given_start, jnp.inf, current)
+    damped = backtrack(trial, current, max_halvings=method.max_halvings)
+    unit = jnp.sqrt(state.scale)
+    size = jnp.max(jnp.abs(z_full) / unit)
+    move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
+    residual = jnp.sqrt(jnp.mean(collocation.residual(damped.point[0]) ** 2))
+    return _Attempt(damped, factored, move, residual)
+
+
+def _row_variances(collocation: Collocation, rows: tuple, matrix: Float[Array, "size size"]) -> Float[Array, " equations"]:
+    r"""$\mathrm{diag}\,\Psi\Theta\Psi^T$ from the entries at each point alone."""
+    pieces = []
+    for a, part in zip(rows, collocation.parts, strict=True):
+        local = matrix[part.indices[:, :, None], part.indices[:, None, :]]
+        pieces.append(jnp.einsum("ped,pdk,pek->ep", a, local, a).reshape(-1))
+    return jnp.concatenate(pieces)

@@ -1,0 +1,111 @@
+r"""The global representer $u = \kappa(\cdot, \phi)\, w$ (2.15), evaluated in chunks so that memory stays bounded."""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gpde.collocation import Collocation
+from gpde.linear_operators import LinearOperator
+from gpde.functionals import Functionals, Kernels, covariance, gram, pair_covariance
+from gpde.gram import add_diagonal, factor, half_solve
+from gpde.methods.base import AbstractPredictor
+
+# Entries of the cross covariance held at once: 2^24 doubles are 128 MB.
+_CHUNK_ENTRIES = 2**24
+
+
+class Conditioning(eqx.Module):
+    r"""The problem linearised at the solution, as noisy linear data $\Psi\phi$ with Gram factor $LL^T = \Psi K\Psi^T + \Lambda$."""
+
+    rows: tuple[Float[Array, "_ equations operators"], ...]
+    lower: Float[Array, "equations equations"]
+
+
+class Representer(AbstractPredictor):
+    r"""$u = \kappa(\cdot, \phi)\, w$ with the covariance of the linearised problem."""
+
+    collocation: Collocation
+    kernels: Kernels
+    weights: Float[Array, " size"]
+    rows: tuple[Float[Array, "_ equations operators"], ...]
+    prior_nugget: Float[Array, " size"]
+    noise: Float[Array, " equations"]
+
+    def values(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        functionals = self.collocation.functionals
+        evaluate = eqx.Partial(_values, tuple(operators), self.kernels, functionals, self.weights)
+        return in_chunks(evaluate, points, functionals.size * len(operators))
+
+    def variances(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        functionals = self.collocation.functionals
+        lower = _conditioning_factor(self)
+        evaluate = eqx.Partial(_variances, tuple(operators), self, lower)
+        return in_chunks(evaluate, points, 3 * functionals.size * len(operators))
+
+
+@eqx.filter_jit
+def _values(
+    operators: tuple[LinearOperator, ...],
+    kernels: Kernels,
+    functionals: Functionals,
+    weights: Float[Array, " size"],
+    points: Float[Array, "chunk dim"],
+) -> Float[Array, "chunk operators"]:
+    columns = [covariance(kernels, Functionals((o,), (points,)), functionals) @ weights for o in operators]
+    return jnp.stack(columns, axis=1)
+
+
+@eqx.filter_jit
+def _conditioning_factor(predictor: Representer) -> Float[Array, "equations equations"]:
+    collocation = predictor.collocation
+    prior = add_diagonal(gram(predictor.kernels, collocation.functionals), predictor.prior_nugget)
+    matrix = conditioned_gram(collocation, predictor.rows, prior)
+    lower, good = factor(add_diagonal(matrix, predictor.noise))
+    return eqx.error_if(lower, ~good, "the covariance of the linearised problem is not positive definite; raise `nugget`")
+
+
+@eqx.filter_jit
+def _variances(
+    operators: tuple[LinearOperator, ...],
+    predictor: Representer,
+    lower: Float[Array, "equations equations"],
+    points: Float[Array, "chunk dim"],
+) -> Float[Array, "chunk operators"]:
+    collocation = predictor.collocation
+    columns = []
+    for operator in operators:
+        cross = covariance(predictor.kernels, collocation.functionals, Functionals((operator,), (points,)))
+        half = half_solve(lower, collocation.rows_times(predictor.rows, cross))
+        pair = pair_covariance(predictor.kernels, operator, operator)
+        columns.append(jax.vmap(lambda p, pair=pair: pair(p, p))(points) - jnp.sum(half**2, axis=0))
+    return jnp.maximum(jnp.stack(columns, axis=1), 0.0)
+
+
+def conditioned_gram(
+    collocation: Collocation, rows: Sequence[Array], prior: Float[Array, "size size"]
+) -> Float[Array, "equations equations"]:
+    r"""$\Psi K \Psi^T$."""
+    return collocation.rows_times(rows, collocation.rows_times(rows, prior).T)
+
+
+def in_chunks(
+    evaluate: Callable[[Float[Array, "chunk dim"]], Float[Array, "chunk columns"]],
+    points: Float[np.ndarray, "points dim"],
+    entries_per_point: int,
+) -> Float[np.ndarray, "points columns"]:
+    """Evaluates points in chunks of one size, so that memory is bounded and one shape is compiled."""
+    size = max(1, min(len(points), _CHUNK_ENTRIES // max(1, entries_per_point)))
+    pieces = []
+    for first in range(0, len(points), size):
+        chunk = points[first : first + size]
+        padded = np.concatenate([chunk, np.repeat(chunk[-1:], size - len(chunk), axis=0)])
+        pieces.append(np.asarray(evaluate(jnp.asarray(padded)))[: len(chunk)])
+    return np.concatenate(pieces)

@@ -1,0 +1,53 @@
+"""Every way a run can end, in words."""
+
+import dataclasses
+import enum
+
+
+class Outcome(enum.Enum):
+    """How a run ended: the sentence says what happened and what to do about it."""
+
+    CONVERGED = "converged"
+    FINISHED = "finished all its steps"
+    MAX_STEPS = (
+        "stopped at `max_steps` before the step became small; the last iterate is kept. "
+        "Raise `max_steps`, or start closer (`initial=`), or solve an easier problem first and continue from it"
+    )
+    STALLED = (
+        "stalled: no step along the Gauss-Newton direction lowered the objective; the last iterate is kept. "
+        "Raise `nugget`, shorten the kernel's lengthscale, take more points, or continue from an easier problem"
+    )
+    PLATEAU = "stopped early: the averaged loss no longer falls"
+    NOT_POSITIVE_DEFINITE = (
+        "failed: the Gram matrix is not positive definite even with the largest nugget tried; the last good iterate is kept. "
+        "Raise `nugget`, shorten the lengthscale, or remove points that (nearly) coincide"
+    )
+    NOT_FINITE = (
+        "failed: a value became infinite or NaN; the last good iterate is kept. "
+        "Check that the equations are finite for every value of the unknown (log, sqrt, division), or start closer"
+    )
+    INTERRUPTED = "interrupted; what was reached is kept"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a run ended: an `Outcome`, the numbers behind it, and warnings gathered on the way."""
+
+    outcome: Outcome
+    num_steps: int
+    method: str = ""
+    nugget: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def successful(self) -> bool:
+        return self.outcome in (Outcome.CONVERGED, Outcome.FINISHED, Outcome.PLATEAU)
+
+    @property
+    def failed(self) -> bool:
+        """True where no trustworthy iterate was reached."""
+        return self.outcome in (Outcome.NOT_POSITIVE_DEFINITE, Outcome.NOT_FINITE)
+
+    def __str__(self) -> str:
+        steps = f"{self.num_steps} step{'' if self.num_steps == 1 else 's'}"
+        return "; ".join([f"{self.outcome.value} ({steps})", *self.notes])

@@ -1,0 +1,132 @@
+"""The entry point: checks the request, chooses what was left open, runs the method, wraps the solution."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import dataclasses
+
+import numpy as np
+
+from gpde.collocation import Collocation, collocate
+from gpde.equations import require_double_precision
+from gpde.functionals import Kernels
+from gpde.kernels import AbstractKernel, Gaussian
+from gpde.kernels.function import as_kernel
+from gpde.methods import AbstractMethod, FullBatch
+from gpde.methods.base import Callback, Setup, run
+from gpde.problem import Points, Problem
+from gpde.solution import Seconds, Solution
+from gpde.timing import CompileClock
+
+
+def solve(
+    problem: Problem,
+    kernel: AbstractKernel | Callable[..., Any] | Mapping[str, Any] | None = None,
+    *,
+    method: AbstractMethod | None = None,
+    num_interior: int | None = None,
+    num_boundary: int | None = None,
+    points: Points | None = None,
+    sampling: str = "uniform",
+    seed: int = 0,
+    nugget: float | None = None,
+    functionals: str = "minimal",
+    initial: Any = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Solves a problem.
+
+    **Main arguments:**
+
+    - `problem`: what to solve.
+    - `kernel`: the prior, for all fields or as a mapping from field to kernel; a function of two points is a kernel too.
+    - `method`: `FullBatch(...)` for instance; None chooses from the number of points.
+    - `num_interior`, `num_boundary`, `sampling`, `seed`: how many points to draw and how (`"uniform"`, `"sobol"`, `"halton"`,
+      `"grid"`); boundary points are shared by all parts but the interior, by their measure. Or `points={part: array}`.
+    - `nugget`: what is added to the diagonal of covariances, relative to each operator's prior variance. A numerical device;
+      the noise of data belongs to `Observations`.
+
+    **Other arguments:**
+
+    - `functionals`: `"minimal"` or `"derivatives"` (every derivative apart, as in the paper's experiments).
+    - `initial`: where to start: a function of one point (a tuple of them for several fields) or an earlier `Solution`.
+    - `callback`: called after each step with its progress; returning True stops the run.
+    """
+    require_double_precision("solve")
+    if not isinstance(problem, Problem):
+        raise ValueError(f"`solve`: the first argument must be a `gpde.Problem`, not {type(problem).__name__}.")
+    if method is not None and not isinstance(method, AbstractMethod):
+        raise ValueError(
+            f"`method` must be a method object such as `gpde.FullBatch()`, not {method!r}; the command line takes names."
+        )
+    nugget = problem.defaults.nugget if nugget is None else _checked_nugget(nugget)
+    kernels = _kernels(problem, kernel)
+    with CompileClock() as clock:
+        located = problem.sample(num_interior, num_boundary, sampling=sampling, seed=seed, points=points)
+        collocation = collocate(problem, located, functionals)
+        for field_kernel in kernels:
+            field_kernel.check(problem.domain.dim)
+            field_kernel.check_smoothness(collocation.order)
+        chosen = method if method is not None else FullBatch()
+        setup = Setup(collocation, kernels, nugget)
+        chosen.check(setup)
+        state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
+        state, history, result = run(chosen, setup, state, callback)
+        predictor = chosen.predictor(setup, state)
+        latent = np.asarray(chosen.latent(state))
+    return Solution(
+        problem=problem,
+        predictor=predictor,
+        points={part.name: np.asarray(part.points) for part in collocation.parts},
+        latent=latent,
+        history=history,
+        result=result,
+        seconds=Seconds(compile=clock.compile, run=clock.run),
+        kernels=dict(zip(problem.fields, kernels, strict=True)),
+        settings=_settings(chosen, nugget, sampling, seed, functionals),
+    )
+
+
+def _kernels(problem: Problem, kernel: Any) -> Kernels:
+    chosen = problem.defaults.kernel if kernel is None else kernel
+    if chosen is None:
+        # A fifth of the domain in each coordinate suits smooth solutions with a few oscillations.
+        chosen = Gaussian(0.2 * np.asarray(problem.domain.upper - problem.domain.lower))
+    if not isinstance(chosen, Mapping):
+        return (as_kernel(chosen),) * len(problem.fields)
+    if set(chosen) != set(problem.fields):
+        raise ValueError(
+            f"`kernel`: one kernel per field is needed, for {', '.join(problem.fields)}; came {', '.join(map(str, chosen))}."
+        )
+    return tuple(as_kernel(chosen[field]) for field in problem.fields)
+
+
+def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) -> Any:
+    if initial is None:
+        return None
+    if isinstance(initial, Solution):
+        if initial.problem.fields != problem.fields or initial.problem.domain.dim != problem.domain.dim:
+            raise ValueError("`initial`: the earlier solution has other fields or another number of coordinates.")
+        pieces = [
+            initial.predictor.values((operator,), np.asarray(points))[:, 0]
+            for operator, points in zip(collocation.functionals.operators, collocation.functionals.points, strict=True)
+        ]
+        return np.concatenate(pieces)
+    functions = initial if isinstance(initial, tuple | list) else (initial,)
+    if len(functions) != len(problem.fields) or not all(callable(f) for f in functions):
+        raise ValueError(
+            f"`initial` must be a function of one point for each of the fields {', '.join(problem.fields)}, or a Solution."
+        )
+    return collocation.measure(functions)
+
+
+def _checked_nugget(nugget: float) -> float:
+    if not (np.isscalar(nugget) and np.isfinite(nugget) and nugget > 0):
+        raise ValueError(f"`nugget` must be a small positive number such as 1e-10; came {nugget!r}.")
+    return float(nugget)
+
+
+def _settings(method: AbstractMethod, nugget: float, sampling: str, seed: int, functionals: str) -> dict[str, Any]:
+    own = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+    common = {"nugget": nugget, "sampling": sampling, "seed": seed, "functionals": functionals}
+    return {**common, **own}

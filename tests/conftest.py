@@ -1,0 +1,18 @@
+"""Settings for every test: double precision, no silent broadcasting, the same examples on every run.
+
+The types of `gpde` are checked while the tests run (jaxtyping with beartype): see `addopts` in pyproject.toml.
+"""
+
+import os
+
+import hypothesis
+import jax
+
+os.environ["MPLBACKEND"] = "Agg"  # the environment, so that the subprocesses of tests draw without a screen too
+jax.config.update("jax_enable_x64", True)
+# An (n,) array that meets an (n, 1) array gives (n, n) without a word: the classic way to lose a factor.
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Deterministic: a failure seen once is seen again. No deadline, since the first example pays for compilation.
+hypothesis.settings.register_profile("gpde", derandomize=True, deadline=None, max_examples=25, database=None)
+hypothesis.settings.load_profile("gpde")
