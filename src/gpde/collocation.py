@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.equations import Reading, read
-from gpde.linear_operators import LinearOperator
 from gpde.functionals import Functionals, measure
+from gpde.linear_operators import LinearOperator
 from gpde.problem import Condition, Points, Problem
 
 
@@ -60,10 +60,59 @@ class Part(eqx.Module):
         return without.at[:, chosen].set(solved)
 
 
-class Linearization(eqx.Module):
-    r"""The equations at $z$: $\Psi z' = b$ with rows $a_i$ (one table per part), $b_i = y_i - f_i(z_i) + a_i \cdot z_i$."""
+class Table(eqx.Module):
+    r"""The rows of $\Psi$ for one part: at each point and for each equation, coefficients $a$ on the point's latent values."""
 
-    rows: tuple[Float[Array, "_ equations operators"], ...]
+    indices: Int[Array, "points operators"]
+    coefficients: Float[Array, "points equations operators"]
+
+
+class Rows(eqx.Module):
+    r"""The linearised equations $\Psi$, one sparse row per equation and point, in the order of every vector over equations."""
+
+    tables: tuple[Table, ...]
+    num_latent: int = eqx.field(static=True)
+
+    def times(self, matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
+        r"""$\Psi A$."""
+        pieces = []
+        for table in self.tables:
+            for e in range(table.coefficients.shape[1]):
+                a = table.coefficients[:, e]
+                terms = [a[:, k, None] * matrix[table.indices[:, k]] for k in range(a.shape[1])]
+                pieces.append(sum(terms[1:], start=terms[0]))
+        return jnp.concatenate(pieces)
+
+    def transpose_times(self, vector: Float[Array, " equations"]) -> Float[Array, " size"]:
+        r"""$\Psi^T c$."""
+        out = jnp.zeros(self.num_latent)
+        offset = 0
+        for table in self.tables:
+            num_points, num_equations, _ = table.coefficients.shape
+            for e in range(num_equations):
+                c = vector[offset : offset + num_points]
+                out = out.at[table.indices].add(table.coefficients[:, e] * c[:, None])
+                offset += num_points
+        return out
+
+    def conditioned(self, matrix: Float[Array, "size size"]) -> Float[Array, "equations equations"]:
+        r"""$\Psi K \Psi^T$."""
+        return self.times(self.times(matrix).T)
+
+    def conditioned_diagonal(self, matrix: Float[Array, "size size"]) -> Float[Array, " equations"]:
+        r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
+        pieces = []
+        for table in self.tables:
+            local = matrix[table.indices[:, :, None], table.indices[:, None, :]]
+            a = table.coefficients
+            pieces.append(jnp.einsum("ped,pdk,pek->ep", a, local, a).reshape(-1))
+        return jnp.concatenate(pieces)
+
+
+class Linearization(eqx.Module):
+    r"""The equations at $z$: $\Psi z' = b$ with rows $a_i = \nabla f_i(z_i)$, $b_i = y_i - f_i(z_i) + a_i \cdot z_i$."""
+
+    rows: Rows
     rhs: Float[Array, " equations"]
 
 
@@ -109,12 +158,13 @@ class Collocation(eqx.Module):
         return _flat([p.residual(p.values(latent)) for p in self.parts])
 
     def linearize(self, latent: Float[Array, " size"]) -> Linearization:
-        rows = tuple(p.gradient(p.values(latent)) for p in self.parts)
-        moved = [
-            jnp.einsum("ped,pd->pe", a, p.values(latent)) - p.residual(p.values(latent))
-            for a, p in zip(rows, self.parts, strict=True)
-        ]
-        return Linearization(rows, _flat(moved))
+        tables, moved = [], []
+        for part in self.parts:
+            values = part.values(latent)
+            a = part.gradient(values)
+            tables.append(Table(part.indices, a))
+            moved.append(jnp.einsum("ped,pd->pe", a, values) - part.residual(values))
+        return Linearization(Rows(tuple(tables), self.functionals.size), _flat(moved))
 
     def eliminate(self, latent: Float[Array, " size"]) -> Float[Array, " size"]:
         """The nearest latent vector of the form elimination works with: the equations hold exactly."""
@@ -122,26 +172,6 @@ class Collocation(eqx.Module):
             if not part.noisy:
                 latent = latent.at[part.indices].set(part.eliminated_values(part.values(latent)))
         return latent
-
-    def rows_times(self, rows: Sequence[Array], matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
-        r"""$\Psi A$."""
-        pieces = []
-        for a, part in zip(rows, self.parts, strict=True):
-            for e in range(part.num_equations):
-                terms = [a[:, e, k, None] * matrix[part.indices[:, k]] for k in range(a.shape[2])]
-                pieces.append(sum(terms[1:], start=terms[0]))
-        return jnp.concatenate(pieces)
-
-    def transpose_times(self, rows: Sequence[Array], vector: Float[Array, " equations"]) -> Float[Array, " size"]:
-        r"""$\Psi^T c$."""
-        out = jnp.zeros(self.functionals.size)
-        offset = 0
-        for a, part in zip(rows, self.parts, strict=True):
-            for e in range(part.num_equations):
-                c = vector[offset : offset + part.num_points]
-                out = out.at[part.indices].add(a[:, e] * c[:, None])
-                offset += part.num_points
-        return out
 
     def measure(self, fields: Sequence[Callable[[Array], Any]]) -> Float[Array, " size"]:
         r"""$[\phi, u]$ of given functions."""

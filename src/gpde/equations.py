@@ -69,9 +69,7 @@ def known_derivatives(
                 jnp.zeros_like(v) if isinstance(dv, SymbolicZero) else dv
                 for v, dv in zip(leaves, jax.tree.leaves(dvalues, is_leaf=_is_symbolic_zero), strict=True)
             ]
-            out, tangent = jax.jvp(
-                lambda v: derivative(alpha, x, v), (values,), (jax.tree.unflatten(tree, dleaves),)
-            )
+            out, tangent = jax.jvp(lambda v: derivative(alpha, x, v), (values,), (jax.tree.unflatten(tree, dleaves),))
             if not isinstance(dx, SymbolicZero):
                 for axis in range(dim):
                     raised = (*alpha[:axis], alpha[axis] + 1, *alpha[axis + 1 :])
@@ -318,9 +316,7 @@ def _probe(
         # `stray` bends every derivative of the unknown away from the point: a residual that looks only there ignores it.
         def field(index: int) -> Callable[[Array], Array]:
             own = {alpha: v for (f, alpha), v in zip(columns, z, strict=True) if f == index}
-            return known_derivatives(
-                lambda alpha, y, v: v[alpha] + stray * jnp.sum((y - x) ** 2), dim, own, MAX_ORDER
-            )
+            return known_derivatives(lambda alpha, y, v: v[alpha] + stray * jnp.sum((y - x) ** 2), dim, own, MAX_ORDER)
 
         return jnp.concatenate(
             [

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gpde.linear_operators import LinearOperator
 from gpde.kernels import AbstractKernel
+from gpde.linear_operators import LinearOperator
 from gpde.operators import partial
 
 Kernels = tuple[AbstractKernel, ...]
@@ -97,8 +97,5 @@ def measure(functionals: Functionals, fields: Sequence[Callable[[Array], Any]]) 
         return total
 
     return jnp.concatenate(
-        [
-            jax.vmap(lambda p, o=o: value(o, p))(x)
-            for o, x in zip(functionals.operators, functionals.points, strict=True)
-        ]
+        [jax.vmap(lambda p, o=o: value(o, p))(x) for o, x in zip(functionals.operators, functionals.points, strict=True)]
     )

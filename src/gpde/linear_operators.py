@@ -109,5 +109,3 @@ def coefficient_matrix(operators: Sequence[LinearOperator], columns: Sequence[De
             for alpha, coefficient in terms:
                 matrix[row, columns.index((field, alpha))] = coefficient
     return matrix
-
-

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from gpde.domains import AbstractDomain
 from gpde.domains.sampling import split
 from gpde.equations import Equation, Kind, Reading, check_arguments, equation_name, read
-from gpde.linear_operators import operator_text
 from gpde.kernels import AbstractKernel
+from gpde.linear_operators import operator_text
 
 Points = Mapping[str, Float[np.ndarray, "points dim"]]
 _NUM_PROBE_POINTS = 64
@@ -153,15 +153,11 @@ class Problem:
         atoms = self.domain.covers(part)
         return tuple(a for a in atoms if a == part or a not in self.equations)
 
-    def sample_part(
-        self, part: str, num: int, sampling: str = "uniform", seed: int = 0
-    ) -> Float[np.ndarray, "points dim"]:
+    def sample_part(self, part: str, num: int, sampling: str = "uniform", seed: int = 0) -> Float[np.ndarray, "points dim"]:
         """Points on one part, split over its sides in proportion to their measure."""
         atoms = self.atoms(part)
         if not atoms:
-            raise ValueError(
-                f"`Problem`: every side that '{part}' stands for has an equation of its own; leave '{part}' out."
-            )
+            raise ValueError(f"`Problem`: every side that '{part}' stands for has an equation of its own; leave '{part}' out.")
         if atoms == self.domain.covers(part):
             return self.domain.sample(part, num, sampling=sampling, seed=seed)
         counts = split(num, [self.domain.measure(a) for a in atoms])

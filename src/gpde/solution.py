@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gpde.equations import Reading, known_derivatives, read
-from gpde.linear_operators import LinearOperator
 from gpde.kernels import AbstractKernel, MultiIndex
+from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.problem import Points, Problem
 from gpde.results import Result
@@ -134,7 +134,7 @@ class Solution:
         if array.ndim != 2 or array.shape[1] != dim:
             raise ValueError(
                 f"`points` must have shape (num, {dim}), one row per point; came {np.shape(points)}"
-                + (f". For one point write `solution(points[None])`." if array.shape == (dim,) else ".")
+                + (". For one point write `solution(points[None])`." if array.shape == (dim,) else ".")
             )
         if not np.isfinite(array).all():
             raise ValueError(f"`points`: {np.sum(~np.isfinite(array).all(axis=1))} of {len(array)} rows are not finite.")

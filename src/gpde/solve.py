@@ -1,9 +1,8 @@
 """The entry point: checks the request, chooses what was left open, runs the method, wraps the solution."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import dataclasses
 
 import numpy as np
 

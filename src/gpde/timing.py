@@ -28,9 +28,7 @@ class CompileClock:
         _clocks.append(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         _clocks.remove(self)
         self.total = time.perf_counter() - self._start
 

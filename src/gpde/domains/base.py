@@ -145,9 +145,7 @@ class AbstractDomain(abc.ABC):
         """The tensor grid of `shape` over the closed bounding box, last coordinate fastest."""
         sizes = [count(size, "grid", "shape") for size in shape]
         if len(sizes) != self.dim or min(sizes) < 1:
-            raise ValueError(
-                f"`grid`: `shape` has one size, 1 or more, for each of {self.coordinates}; got {tuple(shape)}."
-            )
+            raise ValueError(f"`grid`: `shape` has one size, 1 or more, for each of {self.coordinates}; got {tuple(shape)}.")
         axes = [np.linspace(*ends) for ends in zip(self.lower, self.upper, sizes, strict=True)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
 

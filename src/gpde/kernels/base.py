@@ -46,9 +46,7 @@ class AbstractKernel(eqx.Module):
         """The largest order of an operator that may be applied on both arguments; `None` if any may."""
 
     @abstractmethod
-    def covariance(
-        self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]
-    ) -> Float[Array, ""]:
+    def covariance(self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Float[Array, ""]:
         r"""$(L_x L'_y \kappa)(x, y)$, the covariance of $Lu(x)$ and $L'u(y)$."""
 
     @abstractmethod

@@ -42,9 +42,7 @@ class FunctionKernel(AbstractKernel):
     def smoothness(self) -> int | None:
         return self.max_order
 
-    def covariance(
-        self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]
-    ) -> Float[Array, ""]:
+    def covariance(self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Float[Array, ""]:
         self.check_smoothness((order(left) + order(right) + 1) // 2)
         return apply(left, lambda x: apply(right, lambda y: self.function(x, y), y), x)
 
@@ -87,8 +85,7 @@ def as_kernel(kernel: Any) -> AbstractKernel:
     if callable(kernel) and not isinstance(kernel, type) and _takes_two(kernel):
         return FunctionKernel(kernel)  # pyright: ignore[reportArgumentType]
     raise ValueError(
-        f"`kernel` must be a kernel such as `gpde.Gaussian(0.2)`, or a function `kernel(x, y)` of two points, "
-        f"not {kernel!r}."
+        f"`kernel` must be a kernel such as `gpde.Gaussian(0.2)`, or a function `kernel(x, y)` of two points, not {kernel!r}."
     )
 
 

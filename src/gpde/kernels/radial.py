@@ -113,7 +113,7 @@ def periods(argument: str, period: Mapping[int, float | int] | None) -> Periods:
 
 @functools.cache
 def difference_operator(left: Terms, right: Terms) -> Terms:
-    r"""$\sum_{\alpha\beta} (-1)^{|\beta|} c_\alpha c'_\beta \partial^{\alpha+\beta}$, what $L_x L'_y$ does to $\kappa(x - y)$.
+    r"""$\sum_{\alpha\beta} (-1)^{|\beta|} c_\alpha c'_\beta \partial^{\alpha+\beta}$, which is $L_x L'_y$ on $\kappa(x-y)$.
 
     Equal $\alpha + \beta$ are merged, and dropped if they cancel.
     """

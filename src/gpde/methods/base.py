@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gpde.collocation import Collocation
-from gpde.linear_operators import LinearOperator
 from gpde.functionals import Kernels
+from gpde.linear_operators import LinearOperator
 from gpde.results import Outcome, Result
 
 State = PyTree
@@ -111,7 +111,5 @@ def run(
                 outcome = Outcome.INTERRUPTED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
-    result = Result(
-        outcome, len(history), method.name, method.nugget(setup, state), notes=method.notes(setup, state)
-    )
+    result = Result(outcome, len(history), method.name, method.nugget(setup, state), notes=method.notes(setup, state))
     return state, history, result

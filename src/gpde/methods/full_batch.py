@@ -4,22 +4,23 @@ Minimise $\|u\|^2$ subject to the equations. Each step linearises them as $\Psi 
 (`gram.py`); the three forms of the constraints differ only in the prior covariance $K$, the noise $\Lambda$, and in
 what the line search compares:
 
-| constraints   | $K$                    | $\Lambda$                         | objective |
-|---------------|------------------------|-----------------------------------|-----------|
-| `"eliminate"` | $\Theta + \eta R$      | 0                                 | $\tfrac12 z^TK^{-1}z$ where the equations hold exactly |
-| `"relax"`     | $\Theta + \eta R$      | $\lambda$                         | $\tfrac12 z^TK^{-1}z + \tfrac1{2\lambda}\lvert f(z)-y\rvert^2$ |
-| `"linearize"` | $\Theta$               | $\eta\,\mathrm{diag}\,\Psi\Theta\Psi^T$ | $\tfrac12\lVert u\rVert^2 + \tfrac12\lvert f(z)-y\rvert^2_\Lambda$ |
+| constraints   | $K$               | $\Lambda$                          | objective |
+|---------------|-------------------|------------------------------------|-----------|
+| `"eliminate"` | $\Theta + \eta R$ | $0$                                | $\tfrac12 z^TK^{-1}z$ where $f(z) = y$ exactly |
+| `"relax"`     | $\Theta + \eta R$ | $\lambda$                          | $\tfrac12 z^TK^{-1}z + \tfrac1{2\lambda}|f(z)-y|^2$ |
+| `"linearize"` | $\Theta$          | $\eta\,$diag$\,\Psi\Theta\Psi^T$ | $\tfrac12\|u\|^2 + \tfrac12|f(z)-y|^2_\Lambda$ |
 
 Noisy observations add their variance to $\Lambda$ in each.
 """
 
+import math
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from gpde.collocation import Collocation
+from gpde.collocation import Collocation, Rows
 from gpde.functionals import gram
 from gpde.gauss_newton import Damped, backtrack
 from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_scale, solve
@@ -28,6 +29,8 @@ from gpde.methods.representer import Representer
 from gpde.results import Outcome
 
 FORMS = ("eliminate", "relax", "linearize")
+# Steps below this, relative to the solution, may be all rounding: covariances of smooth kernels are that ill-conditioned.
+_ROUNDING_MOVE = 1e-4
 
 
 class State(NamedTuple):
@@ -39,8 +42,7 @@ class State(NamedTuple):
     scale: Float[Array, " size"]
     lower: Float[Array, "size size"] | None
     nugget: float
-    num_steps: int
-    given_start: bool
+    objective: float
 
 
 class FullBatch(AbstractMethod):
@@ -94,7 +96,7 @@ class FullBatch(AbstractMethod):
         matrix, scale = _prior(setup)
         size = setup.collocation.functionals.size
         start = jnp.zeros(size) if latent is None else latent
-        return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, 0, latent is not None)
+        return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, math.inf)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         nugget = state.nugget
@@ -104,7 +106,9 @@ class FullBatch(AbstractMethod):
                 lower, good = _factored_prior(state.gram, nugget * state.scale)
                 good = bool(good)
             if good:
-                attempt = _step(self, setup.collocation, state, lower, jnp.asarray(nugget))
+                # A start that the user gave has no norm to compare with: its first step is taken whole.
+                whole = math.isinf(state.objective) and bool(jnp.any(state.latent))
+                attempt = _step(self, setup.collocation, state[:4], lower, jnp.asarray(nugget), jnp.asarray(whole))
                 good = bool(attempt.factored)
             if good:
                 break
@@ -121,17 +125,16 @@ class FullBatch(AbstractMethod):
         }
         if not accepted:
             # At the limit of rounding no step can lower the objective any more: that is convergence.
-            return state._replace(nugget=nugget), info, Outcome.CONVERGED if move < 1e-4 else Outcome.STALLED
+            return state._replace(nugget=nugget), info, Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
         latent, weights = attempt.damped.point
-        new = state._replace(
-            latent=latent, weights=weights, lower=lower, nugget=nugget, num_steps=state.num_steps + 1, given_start=False
-        )
         if not jnp.isfinite(latent).all():
             return state, info, Outcome.NOT_FINITE
-        whole = float(attempt.damped.damping) == 1.0
+        new = State(latent, weights, state.gram, state.scale, lower, nugget, info["objective"])
+        # Near the limit of rounding the step stays above any tolerance, but the objective no longer falls.
+        settled = move < _ROUNDING_MOVE and state.objective - new.objective <= 1e-9 * abs(new.objective)
         # A linear problem is solved by one whole step.
-        done = whole and (move <= self.tolerance or setup.collocation.linear)
-        return new, info, Outcome.CONVERGED if done else None
+        done = move <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
+        return new, info, Outcome.CONVERGED if done or settled else None
 
     def latent(self, state: State) -> Float[Array, " size"]:
         return state.latent
@@ -143,15 +146,15 @@ class FullBatch(AbstractMethod):
         rows = eqx.filter_jit(setup.collocation.linearize)(state.latent).rows
         prior_nugget = jnp.zeros_like(state.scale) if self.form == "linearize" else state.nugget * state.scale
         noise = self.noise(setup.collocation, rows, state.gram, jnp.asarray(state.nugget))
-        return Representer(setup.collocation, setup.kernels, state.weights, rows, prior_nugget, noise)
+        return Representer(setup.kernels, setup.collocation.functionals, state.weights, rows, prior_nugget, noise)
 
     def noise(
-        self, collocation: Collocation, rows: tuple, matrix: Float[Array, "size size"], nugget: Float[Array, ""]
+        self, collocation: Collocation, rows: Rows, matrix: Float[Array, "size size"], nugget: Float[Array, ""]
     ) -> Float[Array, " equations"]:
         r"""The diagonal of $\Lambda$."""
         variance = collocation.noise_variance
         if self.form == "linearize":
-            return variance + nugget * _row_variances(collocation, rows, matrix)
+            return variance + nugget * rows.conditioned_diagonal(matrix)
         if self.form == "relax":
             relaxed = nugget if self.regularization is None else self.regularization
             return variance + jnp.where(collocation.noisy, 0.0, relaxed)
@@ -182,23 +185,24 @@ def _factored_prior(
 def _step(
     method: FullBatch,
     collocation: Collocation,
-    state: State,
+    state: tuple[Array, Array, Array, Array],
     lower: Float[Array, "size size"] | None,
     nugget: Float[Array, ""],
+    whole: Bool[Array, ""],
 ) -> _Attempt:
     """One Gauss-Newton step in any of the three forms."""
-    z, w = state.latent, state.weights
+    z, w, gram_matrix, scale = state
     if lower is not None:
         z = collocation.eliminate(z)
     linear = collocation.linearize(z)
-    prior_nugget = jnp.zeros_like(state.scale) if method.form == "linearize" else nugget * state.scale
-    prior = add_diagonal(state.gram, prior_nugget)
-    rows_prior = collocation.rows_times(linear.rows, prior)
-    noise = method.noise(collocation, linear.rows, state.gram, nugget)
-    matrix = collocation.rows_times(linear.rows, rows_prior.T)
+    prior_nugget = jnp.zeros_like(scale) if method.form == "linearize" else nugget * scale
+    prior = add_diagonal(gram_matrix, prior_nugget)
+    rows_prior = linear.rows.times(prior)
+    noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
+    matrix = linear.rows.times(rows_prior.T)
     s_lower, factored = factor(add_diagonal(matrix, noise))
     dual = solve(s_lower, linear.rhs)
-    w_full = collocation.transpose_times(linear.rows, dual)
+    w_full = linear.rows.transpose_times(dual)
     z_full = dual @ rows_prior
     hard = noise <= 0
 
@@ -207,28 +211,18 @@ def _step(
         return 0.5 * jnp.sum(jnp.where(hard, 0.0, r**2 / jnp.where(hard, 1.0, noise)))
 
     def trial(t: Array) -> tuple[tuple[Array, Array], Array]:
-        z_t = z + t * (z_full - z)
-        if lower is not None:
-            z_t = collocation.eliminate(z_t)
-            return (z_t, solve(lower, z_t)), 0.5 * jnp.sum(half_solve(lower, z_t) ** 2) + soft(z_t)
-        w_t = w + t * (w_full - w)
-        return (z_t, w_t), 0.5 * w_t @ z_t + soft(z_t)
+        z_t, w_t = z + t * (z_full - z), w + t * (w_full - w)
+        if lower is None:
+            return (z_t, w_t), 0.5 * w_t @ z_t + soft(z_t)
+        z_t = collocation.eliminate(z_t)
+        return (z_t, w_t), 0.5 * jnp.sum(half_solve(lower, z_t) ** 2) + soft(z_t)
 
     _, current = trial(jnp.zeros(()))
-    # A start that the user gave has no norm to compare with: its first step is taken whole.
-    current = jnp.where(state.given_start, jnp.inf, current)
-    damped = backtrack(trial, current, max_halvings=method.max_halvings)
-    unit = jnp.sqrt(state.scale)
+    damped = backtrack(trial, jnp.where(whole, jnp.inf, current), max_halvings=method.max_halvings)
+    if lower is not None:
+        damped = damped._replace(point=(damped.point[0], solve(lower, damped.point[0])))
+    unit = jnp.sqrt(scale)
     size = jnp.max(jnp.abs(z_full) / unit)
     move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
     residual = jnp.sqrt(jnp.mean(collocation.residual(damped.point[0]) ** 2))
     return _Attempt(damped, factored, move, residual)
-
-
-def _row_variances(collocation: Collocation, rows: tuple, matrix: Float[Array, "size size"]) -> Float[Array, " equations"]:
-    r"""$\mathrm{diag}\,\Psi\Theta\Psi^T$ from the entries at each point alone."""
-    pieces = []
-    for a, part in zip(rows, collocation.parts, strict=True):
-        local = matrix[part.indices[:, :, None], part.indices[:, None, :]]
-        pieces.append(jnp.einsum("ped,pdk,pek->ep", a, local, a).reshape(-1))
-    return jnp.concatenate(pieces)

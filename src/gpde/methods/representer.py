@@ -8,47 +8,38 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gpde.collocation import Collocation
-from gpde.linear_operators import LinearOperator
+from gpde.collocation import Rows
 from gpde.functionals import Functionals, Kernels, covariance, gram, pair_covariance
 from gpde.gram import add_diagonal, factor, half_solve
+from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
 
 # Entries of the cross covariance held at once: 2^24 doubles are 128 MB.
 _CHUNK_ENTRIES = 2**24
 
 
-class Conditioning(eqx.Module):
-    r"""The problem linearised at the solution, as noisy linear data $\Psi\phi$ with Gram factor $LL^T = \Psi K\Psi^T + \Lambda$."""
-
-    rows: tuple[Float[Array, "_ equations operators"], ...]
-    lower: Float[Array, "equations equations"]
-
-
 class Representer(AbstractPredictor):
     r"""$u = \kappa(\cdot, \phi)\, w$ with the covariance of the linearised problem."""
 
-    collocation: Collocation
     kernels: Kernels
+    functionals: Functionals
     weights: Float[Array, " size"]
-    rows: tuple[Float[Array, "_ equations operators"], ...]
+    rows: Rows
     prior_nugget: Float[Array, " size"]
     noise: Float[Array, " equations"]
 
     def values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
-        functionals = self.collocation.functionals
-        evaluate = eqx.Partial(_values, tuple(operators), self.kernels, functionals, self.weights)
-        return in_chunks(evaluate, points, functionals.size * len(operators))
+        evaluate = eqx.Partial(_values, tuple(operators), self.kernels, self.functionals, self.weights)
+        return in_chunks(evaluate, points, self.functionals.size * len(operators))
 
     def variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
-        functionals = self.collocation.functionals
         lower = _conditioning_factor(self)
         evaluate = eqx.Partial(_variances, tuple(operators), self, lower)
-        return in_chunks(evaluate, points, 3 * functionals.size * len(operators))
+        return in_chunks(evaluate, points, 3 * self.functionals.size * len(operators))
 
 
 @eqx.filter_jit
@@ -65,10 +56,8 @@ def _values(
 
 @eqx.filter_jit
 def _conditioning_factor(predictor: Representer) -> Float[Array, "equations equations"]:
-    collocation = predictor.collocation
-    prior = add_diagonal(gram(predictor.kernels, collocation.functionals), predictor.prior_nugget)
-    matrix = conditioned_gram(collocation, predictor.rows, prior)
-    lower, good = factor(add_diagonal(matrix, predictor.noise))
+    prior = add_diagonal(gram(predictor.kernels, predictor.functionals), predictor.prior_nugget)
+    lower, good = factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
     return eqx.error_if(lower, ~good, "the covariance of the linearised problem is not positive definite; raise `nugget`")
 
 
@@ -79,21 +68,13 @@ def _variances(
     lower: Float[Array, "equations equations"],
     points: Float[Array, "chunk dim"],
 ) -> Float[Array, "chunk operators"]:
-    collocation = predictor.collocation
     columns = []
     for operator in operators:
-        cross = covariance(predictor.kernels, collocation.functionals, Functionals((operator,), (points,)))
-        half = half_solve(lower, collocation.rows_times(predictor.rows, cross))
+        cross = covariance(predictor.kernels, predictor.functionals, Functionals((operator,), (points,)))
+        half = half_solve(lower, predictor.rows.times(cross))
         pair = pair_covariance(predictor.kernels, operator, operator)
         columns.append(jax.vmap(lambda p, pair=pair: pair(p, p))(points) - jnp.sum(half**2, axis=0))
     return jnp.maximum(jnp.stack(columns, axis=1), 0.0)
-
-
-def conditioned_gram(
-    collocation: Collocation, rows: Sequence[Array], prior: Float[Array, "size size"]
-) -> Float[Array, "equations equations"]:
-    r"""$\Psi K \Psi^T$."""
-    return collocation.rows_times(rows, collocation.rows_times(rows, prior).T)
 
 
 def in_chunks(

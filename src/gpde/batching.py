@@ -1,0 +1,162 @@
+r"""Batches of points: a point-major view of a collocation with fixed shapes, neighbour tables and covers.
+
+A collocation stores its latent vector operator by operator and part by part. A batch mixes points of several parts, so here
+every point gets one row with a slot for each operator that occurs anywhere and each equation that any point has; slots a
+point does not use are masked. Padding and masks live here and in `gram.py` only.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy.spatial import cKDTree
+
+from gpde.collocation import Collocation, Part
+from gpde.functionals import Kernels, block
+
+
+class PointTable(eqx.Module):
+    """All points of a collocation, one row each, part after part.
+
+    `latent` indexes the latent vector with one dummy entry appended, to which unused slots point.
+    """
+
+    collocation: Collocation
+    points: Float[Array, "points dim"]
+    part: Int[Array, " points"]
+    latent: Int[Array, "points operators"]
+    active: Bool[Array, "points operators"]
+    rhs: Float[Array, "points equations"]
+    noise_variance: Float[Array, "points equations"]
+    has_equation: Bool[Array, "points equations"]
+
+    @property
+    def num_points(self) -> int:
+        return self.points.shape[0]
+
+    @property
+    def num_operators(self) -> int:
+        return self.latent.shape[1]
+
+    @property
+    def num_equations(self) -> int:
+        return self.rhs.shape[1]
+
+    def gather(self, latent: Float[Array, " size"]) -> Float[Array, "points operators"]:
+        """Latent values by point; unused slots are zero."""
+        return jnp.append(latent, 0.0)[self.latent]
+
+    def scatter(self, values: Float[Array, "points operators"]) -> Float[Array, " size"]:
+        """The latent vector of values by point."""
+        size = self.collocation.functionals.size
+        return jnp.zeros(size + 1).at[self.latent].set(values)[:size]
+
+    # What follows is for one point: `index` is its row, `values` its slots.
+
+    def residual(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, " equations"]:
+        r"""$f_i(z_i) - y_i$; zero in slots without an equation."""
+        branches = [self._branch(part, lambda p, x, v: p.reading.residual(x, v), self.num_equations) for part in self._parts]
+        raw = jax.lax.switch(self.part[index], branches, self.points[index], values)
+        return jnp.where(self.has_equation[index], raw - self.rhs[index], 0.0)
+
+    def gradient(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, "equations operators"]:
+        r"""$\nabla f_i(z_i)$; zero rows in slots without an equation."""
+        return jax.jacfwd(self.residual, argnums=1)(index, values)
+
+    def eliminate(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, " operators"]:
+        """The values with the functionals the point's equations can be solved for replaced, so that they hold."""
+        branches = [self._elimination(part) for part in self._parts]
+        return jax.lax.switch(self.part[index], branches, self.points[index], values, self.rhs[index])
+
+    @property
+    def _parts(self) -> tuple[tuple[Part, tuple[int, ...]], ...]:
+        """Each part with the slots its operators occupy."""
+        slots = {operator: k for k, operator in enumerate(self.collocation.functionals.operators)}
+        return tuple((p, tuple(slots[o] for o in p.reading.operators)) for p in self.collocation.parts)
+
+    @staticmethod
+    def _branch(located, function, width):
+        part, slots = located
+
+        def branch(x: Array, values: Array) -> Array:
+            out = function(part, x, values[jnp.asarray(slots)])
+            return jnp.zeros(width).at[: out.shape[0]].set(out)
+
+        return branch
+
+    @staticmethod
+    def _elimination(located):
+        part, slots = located
+        reading = part.reading
+
+        def branch(x: Array, values: Array, rhs: Array) -> Array:
+            if reading.eliminated is None or part.noisy:
+                return values
+            own = values[jnp.asarray(slots)]
+            chosen = jnp.asarray(reading.eliminated)
+            without = own.at[chosen].set(0.0)
+            inverse = jnp.linalg.inv(jnp.asarray(reading.elimination_matrix))
+            solved = inverse @ (rhs[: len(reading.equations)] - reading.residual(x, without))
+            return values.at[jnp.asarray(slots)].set(without.at[chosen].set(solved))
+
+        return branch
+
+
+def point_table(collocation: Collocation) -> PointTable:
+    """The point-major view of a collocation."""
+    slots = {operator: k for k, operator in enumerate(collocation.functionals.operators)}
+    num_points, num_operators = collocation.num_points, len(slots)
+    num_equations = max(p.num_equations for p in collocation.parts)
+    latent = np.full((num_points, num_operators), collocation.functionals.size)
+    rhs, noise = np.zeros((2, num_points, num_equations))
+    has_equation = np.zeros((num_points, num_equations), dtype=bool)
+    first = 0
+    for part in collocation.parts:
+        rows = slice(first, first + part.num_points)
+        latent[rows, [slots[o] for o in part.reading.operators]] = np.asarray(part.indices)
+        rhs[rows, : part.num_equations] = np.asarray(part.rhs)
+        noise[rows, : part.num_equations] = np.asarray(part.noise_variance)
+        has_equation[rows, : part.num_equations] = True
+        first += part.num_points
+    return PointTable(
+        collocation=collocation,
+        points=jnp.concatenate([p.points for p in collocation.parts]),
+        part=jnp.asarray(np.repeat(np.arange(len(collocation.parts)), [p.num_points for p in collocation.parts])),
+        latent=jnp.asarray(latent),
+        active=jnp.asarray(latent < collocation.functionals.size),
+        rhs=jnp.asarray(rhs),
+        noise_variance=jnp.asarray(noise),
+        has_equation=jnp.asarray(has_equation),
+    )
+
+
+def operator_blocks(table: PointTable, kernels: Kernels, points: Float[Array, "batch dim"]) -> list[list[Array]]:
+    r"""$\kappa(L_a, L_b)$ on the points of one batch, for every pair of operators."""
+    operators = table.collocation.functionals.operators
+    blocks = [[None] * len(operators) for _ in operators]
+    for a, left in enumerate(operators):
+        for b in range(a, len(operators)):
+            blocks[a][b] = block(kernels, left, operators[b], points, points)
+            blocks[b][a] = blocks[a][b].T
+    return blocks  # pyright: ignore[reportReturnType]
+
+
+def scaled_coordinates(
+    points: Float[np.ndarray, "points dim"], kernels: Kernels, scaled: bool = True
+) -> Float[np.ndarray, "points dim"]:
+    """Coordinates in which to measure nearness: in units of the kernels' (smallest) lengthscale, or as they are."""
+    if not scaled:
+        return np.asarray(points)
+    dim = points.shape[1]
+    lengthscales = np.min([np.asarray(kernel.lengthscales(dim)) for kernel in kernels], axis=0)
+    return np.asarray(points) / lengthscales
+
+
+def neighbours(
+    coordinates: Float[np.ndarray, "points dim"], centres: Float[np.ndarray, "centres dim"], num: int
+) -> Int[np.ndarray, "centres num"]:
+    """For each centre the indices of its `num` nearest points, nearest first (a centre among the points comes first)."""
+    num = min(num, len(coordinates))
+    _, index = cKDTree(coordinates).query(centres, k=num, workers=-1)
+    return np.asarray(index, dtype=np.int32).reshape(len(centres), num)

@@ -1,0 +1,190 @@
+"""Solutions in files: arrays in an `.npz`, everything else as JSON beside them. Reading a file runs no code from it."""
+
+import dataclasses
+import json
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gpde.kernels import AbstractKernel, FunctionKernel
+
+FORMAT = 1
+_HEADER = "header"
+
+Arrays = dict[str, np.ndarray]
+
+
+def encode(tree: Any, arrays: Arrays) -> Any:
+    """A tree of equinox modules, containers, numbers, strings and arrays as JSON; its arrays are put into `arrays`."""
+    match tree:
+        case None | bool() | int() | str():
+            return tree
+        case np.generic():
+            return encode(tree.item(), arrays)
+        case float():
+            return tree if math.isfinite(tree) else {"float": str(tree)}
+        case jax.Array() | np.ndarray():
+            key = f"array{len(arrays)}"
+            arrays[key] = np.asarray(tree)
+            return {"jax" if isinstance(tree, jax.Array) else "numpy": key}
+        case list():
+            return [encode(item, arrays) for item in tree]
+        case tuple() if type(tree) is tuple:
+            return {"tuple": [encode(item, arrays) for item in tree]}
+        case Mapping():
+            return {"dict": [[encode(key, arrays), encode(value, arrays)] for key, value in tree.items()]}
+        case FunctionKernel():
+            raise ValueError(
+                "`save`: a kernel given as a Python function cannot be written to a file. Keep the numbers you need with "
+                "`numpy.savez(path, points=points, values=solution(points))`, or use a kernel of gpde, a sum or a product."
+            )
+        case eqx.Module() if type(tree).__name__ in _classes():
+            fields = {f.name: encode(getattr(tree, f.name), arrays) for f in dataclasses.fields(tree)}
+            return {"class": type(tree).__name__, "fields": fields}
+    raise ValueError(f"`save`: {type(tree).__name__} cannot be written to a file; came {tree!r}.")
+
+
+def decode(data: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """What `encode` was given, bit by bit."""
+    match data:
+        case list():
+            return [decode(item, arrays) for item in data]
+        case {"float": text}:
+            return float(text)
+        case {"jax": key}:
+            return jnp.asarray(arrays[key])
+        case {"numpy": key}:
+            return arrays[key]
+        case {"tuple": items}:
+            return tuple(decode(item, arrays) for item in items)
+        case {"dict": items}:
+            return {decode(key, arrays): decode(value, arrays) for key, value in items}
+        case {"class": name, "fields": fields}:
+            cls = _classes().get(name)
+            if cls is None or {f.name for f in dataclasses.fields(cls)} != set(fields):
+                raise ValueError(f"the file holds a {name} that this version of gpde does not know.")
+            module = object.__new__(cls)
+            for field, value in fields.items():
+                # Past `__init__`, which would convert and check what was converted and checked before.
+                object.__setattr__(module, field, decode(value, arrays))
+            return module
+    return data
+
+
+def _classes() -> dict[str, type[eqx.Module]]:
+    """What may be in a file: the modules of gpde, and kernels the user has defined."""
+
+    def below(cls: type) -> Iterator[type]:
+        for child in cls.__subclasses__():
+            yield child
+            yield from below(child)
+
+    ours = [cls for cls in below(eqx.Module) if cls.__module__.startswith("gpde.")]
+    return {cls.__name__: cls for cls in [*below(AbstractKernel), *ours]}
+
+
+def save(solution: Any, path: str | os.PathLike[str]) -> None:
+    """Writes a solution. The file appears whole or not at all."""
+    arrays: Arrays = {}
+    result = solution.result
+    header = {
+        "format": FORMAT,
+        "gpde": version("gpde"),
+        "fields": list(solution.fields),
+        "dim": solution.dim,
+        "problem": encode(_problem_summary(solution.problem), arrays),
+        "predictor": encode(solution.predictor, arrays),
+        "points": encode(dict(solution.points), arrays),
+        "latent": encode(solution.latent, arrays),
+        "kernels": encode(dict(solution.kernels), arrays),
+        "history": encode(_columns(solution.history), arrays),
+        "result": encode({**_fields(result), "outcome": result.outcome.name}, arrays),
+        "seconds": _fields(solution.seconds),
+        "settings": encode({name: _plain(value) for name, value in solution.settings.items()}, arrays),
+    }
+    write(path, header, arrays)
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays) -> None:
+    """Writes a header and arrays to an `.npz` file, through a file beside it that then takes its name."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise ValueError(f"`save`: there is no directory '{target.parent}'; make it first.")
+    text = json.dumps(header, allow_nan=False, ensure_ascii=False)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **arrays)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a file that `write` wrote."""
+    if not Path(path).is_file():
+        raise ValueError(f"`load`: there is no file '{path}'.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if _HEADER not in file:
+                raise ValueError("it has no header")
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop(_HEADER).tobytes().decode())
+        known = header["format"]
+    # A file cut short or from elsewhere can break in each of these places.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"`load`: '{path}' is damaged, or was not written by `Solution.save` ({error}). Solve again and save."
+        ) from error
+    if known != FORMAT:
+        raise ValueError(
+            f"`load`: '{path}' has format {known}, written by gpde {header.get('gpde')}; this version reads {FORMAT}."
+        )
+    return header, arrays
+
+
+def _problem_summary(problem: Any) -> dict[str, Any] | None:
+    """What a person wants to know of a problem; its equations are code, which no file holds."""
+    if problem is None:
+        return None
+    domain = problem.domain
+    return {
+        "name": problem.name,
+        "domain": repr(domain),
+        "coordinates": domain.coordinates,
+        "lower": domain.lower,
+        "upper": domain.upper,
+    }
+
+
+def _columns(history: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [info.get(name) for info in history] for name in dict.fromkeys(n for info in history for n in info)}
+
+
+def rows(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """A history again: a step has the entries that are not None."""
+    num_steps = max(map(len, columns.values()), default=0)
+    return [{name: column[i] for name, column in columns.items() if column[i] is not None} for i in range(num_steps)]
+
+
+def _fields(data: Any) -> dict[str, Any]:
+    return {f.name: getattr(data, f.name) for f in dataclasses.fields(data)}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as it is, or in words where only its author could read it back."""
+    try:
+        encode(value, {})
+    except ValueError:
+        return str(value)
+    return value
