@@ -13,8 +13,10 @@ PACKAGE = Path(__file__).parents[1] / "src" / "gpde"
 # A module (or package) imports only from those above it. ARCHITECTURE.md draws the same list as a picture.
 ORDER = (
     "results",
+    "timing",
     "kernels",
     "operators",
+    "linear_operators",
     "equations",
     "domains",
     "problem",
@@ -26,11 +28,13 @@ ORDER = (
     "gauss_newton",
     "linear_solvers",
     "methods",
+    "io",
+    "plotting",
     "solution",
     "solve",
-    "io",
     "report",
-    "plotting",
+    "flags",
+    "terminal",
     "cli",
 )
 MAX_LINES = 500

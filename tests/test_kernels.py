@@ -94,11 +94,11 @@ def squares_around(x, y, scales):
 
 
 def gaussian(squares):
-    return (-0.5 * sum(squares[1:], start=squares[0])).exp()
+    return (-0.5 * functools.reduce(Series.__add__, squares)).exp()
 
 
 def matern(nu, squares):
-    t = (2 * nu * sum(squares[1:], start=squares[0])).sqrt()
+    t = (2 * nu * functools.reduce(Series.__add__, squares)).sqrt()
     value, power = t.constant(1.0), t.constant(1.0)
     for numerator, denominator in MATERN_POLYNOMIALS[nu][1:]:
         power = power * t
@@ -107,8 +107,7 @@ def matern(nu, squares):
 
 
 def inner(x, y):
-    products = [a * b for a, b in zip(x, y, strict=True)]
-    return sum(products[1:], start=products[0])
+    return functools.reduce(Series.__add__, [a * b for a, b in zip(x, y, strict=True)])
 
 
 def linear(x, y):
@@ -204,12 +203,14 @@ def gram(kernel, operators, points):
     return jnp.block(rows)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
-@pytest.mark.parametrize("name", CASES)
+# Sums, products and functions do not treat a third coordinate differently, and take long to compile.
+@pytest.mark.parametrize(
+    ("name", "dim"), [(n, d) for n in CASES for d in (1, 2, 3) if d < 3 or "gaussian" in n or "matern" in n]
+)
 def test_derivatives_of_a_kernel_are_those_of_its_formula(name, dim):
     case = CASES[name]
-    n = min(case.highest, 3) if dim == 3 else case.highest
-    orders = tuple(dict.fromkeys([(0, 0), (1, 0), (1, 2), (2, 2), (0, n), (n, n)]))
+    n = 2 if dim == 3 else case.highest
+    orders = ((1, 0), (2, 2)) if dim == 3 else ((0, 0), (1, 0), (1, 2), (n, n))
 
     @settings(max_examples=10)
     @given(pairs(dim))
@@ -218,19 +219,17 @@ def test_derivatives_of_a_kernel_are_those_of_its_formula(name, dim):
         expected = truth(case.formula, x, y, scales, n)
         actual = closed_form(case.kernel(scales), jnp.asarray(x), jnp.asarray(y), orders)
         for (i, j), values in zip(orders, actual, strict=True):
-            error = np.max(np.abs(values - expected[:, i, j])) / np.max(np.abs(expected[:, i, j]))
+            error = np.max(np.abs(np.asarray(values) - expected[:, i, j])) / np.max(np.abs(expected[:, i, j]))
             assert error < 1e-10, f"derivatives ({i}, {j}): {error}"
 
     check()
 
 
-@pytest.mark.parametrize("left", [VALUE, LAPLACIAN, HEAT, MIXED])
-def test_operators_with_several_terms_act_on_both_arguments(left):
-    scales, x, y = jnp.array([0.3, 0.5]), jnp.array([0.1, 0.7]), jnp.array([0.35, 0.2])
-    by_autodiff = FunctionKernel(Partial(bell_curve, scales))
-    for right in (VALUE, LAPLACIAN, HEAT, MIXED):
-        expected = by_autodiff.covariance(left, right, x, y)
-        assert jnp.allclose(Gaussian(scales).covariance(left, right, x, y), expected, rtol=1e-12)
+def test_operators_with_several_terms_act_on_both_arguments():
+    scales, points = jnp.array([0.3, 0.5]), jnp.array([[0.1, 0.7], [0.35, 0.2]])
+    block = jax.jit(gram, static_argnums=1)
+    expected = block(FunctionKernel(Partial(bell_curve, scales)), (LAPLACIAN, HEAT, MIXED), points)
+    assert jnp.allclose(block(Gaussian(scales), (LAPLACIAN, HEAT, MIXED), points), expected, rtol=1e-12, atol=1e-12)
 
 
 def moment(gamma, scales, profile):
@@ -256,14 +255,14 @@ def test_derivatives_on_the_diagonal_have_their_closed_form(make, profile):
     for alpha, beta in [*SPLITS, ((p, 0), (p, 0)), ((p - 1, 1), (1, p - 1)), ((2 * p, 0), (0, 0))]:
         gamma = tuple(i + j for i, j in zip(alpha, beta, strict=True))
         expected = (-1) ** sum(beta) * moment(gamma, scales, profile)
-        size = math.prod(l**-n for n, l in zip(gamma, scales, strict=True))
+        size = abs(profile((sum(gamma) + 1) // 2)) * math.prod(l**-n for n, l in zip(gamma, scales, strict=True))
         actual = kernel.covariance(((alpha, 1.0),), ((beta, 1.0),), x, x)
         assert actual == pytest.approx(expected, rel=1e-13, abs=1e-13 * size)
         # Close by, at distances that overflow t^(-9), underflow t^2 or are just small, the value goes on continuously.
         for distance in (1e-7, 1e-15, 1e-16, 1e-30, 1e-160, 1e-300):
             y = x * 0 + distance * jnp.array([0.2, -0.3])
             near = kernel.covariance(((alpha, 1.0),), ((beta, 1.0),), x * 0, y)
-            assert near == pytest.approx(expected, rel=1e-5, abs=1e-5 * size)
+            assert near == pytest.approx(expected, rel=1e-5, abs=max(1e3 * distance, 1e-13) * size)
 
 
 def test_matern_laplacians_on_the_diagonal_have_their_known_values():
@@ -297,7 +296,7 @@ KERNELS = {
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_a_gram_of_functionals_is_symmetric_and_positive_semidefinite(kernel):
     points = jnp.asarray(np.random.default_rng(3).random((7, 2)))
-    matrix = jax.jit(gram, static_argnums=1)(kernel, (VALUE, LAPLACIAN, HEAT), points)
+    matrix = jax.jit(gram, static_argnums=1)(kernel, (HEAT, LAPLACIAN), points)
     scale = jnp.sqrt(jnp.diag(matrix))
     correlation = matrix / jnp.outer(scale, scale)
     assert jnp.allclose(correlation, correlation.T, rtol=0, atol=1e-14)

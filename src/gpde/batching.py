@@ -57,7 +57,7 @@ class PointTable(eqx.Module):
     def residual(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, " equations"]:
         r"""$f_i(z_i) - y_i$; zero in slots without an equation."""
         branches = [self._branch(part, lambda p, x, v: p.reading.residual(x, v), self.num_equations) for part in self._parts]
-        raw = jax.lax.switch(self.part[index], branches, self.points[index], values)
+        raw = _chosen(self.part[index], [branch(self.points[index], values) for branch in branches])
         return jnp.where(self.has_equation[index], raw - self.rhs[index], 0.0)
 
     def gradient(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, "equations operators"]:
@@ -67,7 +67,7 @@ class PointTable(eqx.Module):
     def eliminate(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, " operators"]:
         """The values with the functionals the point's equations can be solved for replaced, so that they hold."""
         branches = [self._elimination(part) for part in self._parts]
-        return jax.lax.switch(self.part[index], branches, self.points[index], values, self.rhs[index])
+        return _chosen(self.part[index], [branch(self.points[index], values, self.rhs[index]) for branch in branches])
 
     @property
     def _parts(self) -> tuple[tuple[Part, tuple[int, ...]], ...]:
@@ -80,8 +80,8 @@ class PointTable(eqx.Module):
         part, slots = located
 
         def branch(x: Array, values: Array) -> Array:
-            out = function(part, x, values[jnp.asarray(slots)])
-            return jnp.zeros(width).at[: out.shape[0]].set(out)
+            out = function(part, x, jnp.stack([values[s] for s in slots]))
+            return jnp.pad(out, (0, width - out.shape[0]))
 
         return branch
 
@@ -93,14 +93,25 @@ class PointTable(eqx.Module):
         def branch(x: Array, values: Array, rhs: Array) -> Array:
             if reading.eliminated is None or part.noisy:
                 return values
-            own = values[jnp.asarray(slots)]
-            chosen = jnp.asarray(reading.eliminated)
-            without = own.at[chosen].set(0.0)
-            inverse = jnp.linalg.inv(jnp.asarray(reading.elimination_matrix))
-            solved = inverse @ (rhs[: len(reading.equations)] - reading.residual(x, without))
-            return values.at[jnp.asarray(slots)].set(without.at[chosen].set(solved))
+            # Entry by entry: a few static slots need no gather and no scatter.
+            own = [values[s] for s in slots]
+            without = [jnp.zeros_like(v) if k in reading.eliminated else v for k, v in enumerate(own)]
+            gap = rhs[: len(reading.equations)] - reading.residual(x, jnp.stack(without))
+            inverse = np.linalg.inv(np.asarray(reading.elimination_matrix))
+            for k, row in zip(reading.eliminated, inverse, strict=True):
+                without[k] = sum((float(c) * gap[e] for e, c in enumerate(row)), start=without[k])
+            new = dict(zip(slots, without, strict=True))
+            return jnp.stack([new.get(s, values[s]) for s in range(values.shape[0])])
 
         return branch
+
+
+def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
+    """One of several arrays. All are computed, which is what `lax.switch` comes to over many points."""
+    out = options[0]
+    for k, option in enumerate(options[1:], start=1):
+        out = jnp.where(index == k, option, out)
+    return out
 
 
 def point_table(collocation: Collocation) -> PointTable:
@@ -160,3 +171,85 @@ def neighbours(
     num = min(num, len(coordinates))
     _, index = cKDTree(coordinates).query(centres, k=num, workers=-1)
     return np.asarray(index, dtype=np.int32).reshape(len(centres), num)
+
+
+def spread_centres(coordinates: Float[np.ndarray, "points dim"], num: int) -> Int[np.ndarray, " centres"]:
+    """About `num` well-spread points: the one nearest to the middle of each cell of a balanced k-d partition."""
+    if num >= len(coordinates):
+        return np.arange(len(coordinates))
+    cells = partition(coordinates, num)
+    chosen = []
+    for cell in cells:
+        middle = coordinates[cell].mean(axis=0)
+        chosen.append(cell[np.argmin(np.sum((coordinates[cell] - middle) ** 2, axis=1))])
+    return np.sort(np.asarray(chosen))
+
+
+def partition(coordinates: Float[np.ndarray, "points dim"], num_cells: int) -> list[Int[np.ndarray, " cell"]]:
+    """Cells of nearly equal numbers of points, halving the widest coordinate each time."""
+    cells = [(np.arange(len(coordinates)), num_cells)]
+    done = []
+    while cells:
+        cell, parts = cells.pop()
+        if parts <= 1 or len(cell) <= 1:
+            done.append(cell)
+            continue
+        values = coordinates[cell]
+        axis = int(np.argmax(values.max(axis=0) - values.min(axis=0)))
+        first = parts // 2
+        cut = len(cell) * first // parts
+        order = np.argpartition(values[:, axis], cut)
+        cells += [(cell[order[:cut]], first), (cell[order[cut:]], parts - first)]
+    return done
+
+
+class Cover(eqx.Module):
+    """Patches of neighbouring points that together hold every point at least twice, each point owned by one of them."""
+
+    centres: Int[np.ndarray, " patches"]
+    members: Int[np.ndarray, "patches members"]
+    owner: Int[np.ndarray, " points"]
+    coverage: Int[np.ndarray, " points"]
+
+    def owned(self) -> Int[np.ndarray, "patches owned"]:
+        """For each patch the positions among its members of the points it owns, padded with -1."""
+        patches, slots = np.nonzero(self.owner[self.members] == np.arange(len(self.members))[:, None])
+        counts = np.bincount(patches, minlength=len(self.members))
+        table = np.full((len(self.members), max(1, counts.max())), -1, dtype=np.int32)
+        rank = np.arange(len(patches)) - np.repeat(np.cumsum(counts) - counts, counts)
+        table[patches, rank] = slots
+        return table
+
+    def text(self) -> str:
+        return (
+            f"{len(self.members)} patches of {self.members.shape[1]} points; each point lies in {self.coverage.min()} to "
+            f"{self.coverage.max()} patches ({self.coverage.mean():.1f} on average)"
+        )
+
+
+def cover(coordinates: Float[np.ndarray, "points dim"], patch_size: int, num_patches: int) -> Cover:
+    """A cover by patches of the `patch_size` points nearest to well-spread centres.
+
+    Points that fewer than two patches hold (in gaps, near corners) become centres themselves, so at least two hold every
+    point unless a single patch holds all.
+    """
+    num_points = len(coordinates)
+    patch_size = min(patch_size, num_points)
+    centres = np.array([0]) if patch_size == num_points else spread_centres(coordinates, num_patches)
+    needed = 1 if patch_size == num_points else 2
+    while True:
+        members = neighbours(coordinates, coordinates[centres], patch_size)
+        coverage = np.bincount(members.reshape(-1), minlength=num_points)
+        missing = np.setdiff1d(np.flatnonzero(coverage < needed), centres)
+        if len(missing) == 0:
+            break
+        # A few at a time, well spread: one new patch covers many missing points.
+        keep = spread_centres(coordinates[missing], max(1, len(missing) // max(1, patch_size // 4)))
+        centres = np.sort(np.concatenate([centres, missing[keep]]))
+    # Each point is owned by the patch, among those that hold it, whose centre is nearest.
+    flat = members.reshape(-1)
+    patch = np.repeat(np.arange(len(centres)), patch_size)
+    distance = np.sum((coordinates[flat] - coordinates[centres][patch]) ** 2, axis=1)
+    order = np.lexsort((patch, distance, flat))
+    first = np.searchsorted(flat[order], np.arange(num_points))
+    return Cover(centres, members, patch[order][first].astype(np.int32), coverage)

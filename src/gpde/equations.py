@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
@@ -71,7 +72,11 @@ def known_derivatives(
             ]
             out, tangent = jax.jvp(lambda v: derivative(alpha, x, v), (values,), (jax.tree.unflatten(tree, dleaves),))
             if not isinstance(dx, SymbolicZero):
+                # A direction known while tracing (that of `partial`) spares the derivatives it does not ask for.
+                known = None if isinstance(dx, Tracer) else np.asarray(dx)
                 for axis in range(dim):
+                    if known is not None and known[axis] == 0:
+                        continue
                     raised = (*alpha[:axis], alpha[axis] + 1, *alpha[axis + 1 :])
                     tangent = tangent + at(raised)(x, values) * dx[axis]
             return out, tangent
@@ -88,10 +93,11 @@ def _is_symbolic_zero(leaf: Any) -> bool:
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """What an equation is: `linear` (affine in everything), `dirichlet` (affine in one point value alone), and the
-    functionals in which it is affine with a constant coefficient."""
+    functionals it looks at, and in which of them it is affine with a constant coefficient."""
 
     linear: bool
     dirichlet: bool
+    looks_at: tuple[int, ...]
     affine_in: tuple[int, ...]
 
 
@@ -129,15 +135,23 @@ class Reading:
         return _call(self.equations[0], self.dim, self.num_fields, x, z)
 
     def covers(self, points: Float[np.ndarray, "points dim"]) -> bool:
-        """Whether the operators found are enough at these points, for values drawn at random."""
-        rows = _gradients(self.equations, self.dim, self.num_fields, _columns_of(self), points, _draw(points, self))
-        rows = rows[np.all(np.isfinite(rows), axis=1)]
-        if not rows.size:
-            return True
-        matrix = coefficient_matrix(self.operators, _columns_of(self))
-        pivots = [_columns_of(self).index(pivot) for pivot in self.pivots]
-        scale = np.abs(rows).max(axis=1, keepdims=True) + np.finfo(float).tiny
-        return bool(np.all(np.abs(rows - rows[:, pivots] @ matrix) <= 1e-8 * scale))
+        """Whether what was read holds at these points too, for values drawn at random: the operators found are enough, what
+        was linear is linear, and what the equations are solved for has the same coefficients."""
+        columns = _columns_of(self)
+        pivots = [columns.index(pivot) for pivot in self.pivots]
+        z = np.random.default_rng(7).normal(size=(2, len(points), len(columns)))
+        rows = np.stack([_gradients(self.equations, self.dim, self.num_fields, columns, points, draw) for draw in z])
+        rows = rows.reshape(2, len(points), -1, len(columns))  # (draws, points, equations, derivatives)
+        rows[~np.isfinite(rows).all(axis=-1)] = np.nan
+        tolerance = 1e-8 * np.abs(rows).max(axis=-1, keepdims=True)
+        # NaN (the root of a negative draw, say) never differs: comparisons with it are False.
+        bent = (np.abs(rows[0] - rows[1]) > tolerance[0])[:, [kind.linear for kind in self.kinds]]
+        changed = (
+            np.zeros(0)
+            if self.eliminated is None
+            else np.abs(rows[..., pivots][..., self.eliminated] - np.array(self.elimination_matrix)) > tolerance
+        )
+        return not (np.any(_outside(rows, self.operators, self.pivots, columns)) or np.any(bent) or np.any(changed))
 
 
 def read(
@@ -189,8 +203,16 @@ def read(
                 f"{name} does not depend on the unknown {_words(fields)} at any probe point: its derivative in "
                 f"every value of {_words(fields)} is zero. {_UNKNOWN_ADVICE}"
             )
-        gradients.append(rows.reshape(-1, len(ordered))[np.repeat(finite, rows.shape[1])])
-    operators, pivots = row_space(np.concatenate(gradients), ordered, minimal=functionals == "minimal")
+        gradients.append(rows[finite].reshape(-1, len(ordered)))
+    rows = np.concatenate(gradients)
+    operators, pivots = row_space(rows, ordered, minimal=functionals == "minimal")
+    # Values far out find a term that sleeps below a threshold, as max(u - 100, 0). Their rows are badly scaled: only those
+    # that show something new are used.
+    far = z * 10.0 ** (1 + np.arange(num_probes) % 5)[:, None]
+    far_rows = _gradients(equations, dim, num_fields, ordered, x, far)
+    new = far_rows[_outside(far_rows, operators, pivots, ordered)]
+    if len(new):
+        operators, pivots = row_space(np.concatenate([rows, new]), ordered, minimal=functionals == "minimal")
     reading = Reading(
         equations=tuple(equations),
         names=tuple(names),
@@ -231,6 +253,19 @@ def check_arguments(equation: Equation, name: str, fields: Sequence[str]) -> Non
         ) from error
 
 
+def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str]) -> None:
+    """An operator takes the fields and gives a function: `laplacian`, or `lambda u, v: ...` for two fields."""
+    try:
+        inspect.signature(operator).bind(*([None] * len(fields)))
+    except ValueError:  # a builtin without a signature: calling it will tell
+        return
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must take the field{'s' if len(fields) > 1 else ''} {_words(fields)} and return a function of the "
+            f"point, as in `lambda {', '.join(fields)}: ...`: {error}."
+        ) from error
+
+
 # --- evaluation at one point -------------------------------------------------------------------------------------------
 
 
@@ -264,7 +299,10 @@ def _requested(
 
             return known_derivatives(derivative, dim, {}, MAX_ORDER)
 
-        return equation(*[field(index) for index in range(len(fields))], x)
+        value = equation(*[field(index) for index in range(len(fields))], x)
+        if callable(value):
+            raise ValueError("it returned a function; an operator of u is a function to be taken at x, as `laplacian(u)(x)`")
+        return value
 
     try:
         shape = jax.eval_shape(trace, jnp.asarray(probe))
@@ -274,25 +312,45 @@ def _requested(
         ) from error
     except Exception as error:
         raise ValueError(
-            f"{name} could not be evaluated at a point of shape ({dim},): {type(error).__name__}: {error}. "
+            f"{name} could not be evaluated at a point of shape ({dim},): {type(error).__name__}: {_first_line(error)}. "
             "An equation is written for one point `x` with jax.numpy and gpde's operators."
         ) from error
-    if scalar:
-        leaves = jax.tree.leaves(shape)
-        if len(leaves) != 1 or leaves[0].shape != ():
-            came = leaves[0].shape if len(leaves) == 1 else f"{len(leaves)} values"
-            raise ValueError(
-                f"{name} must return one number per point; it returned shape {came}. Give a system as a list of "
-                "equations, one per component, and index a gradient or a point, as in `gradient(u)(x)[0]`, `x[0]`."
-            )
+    leaves = jax.tree.leaves(shape)
+    if any(jnp.issubdtype(leaf.dtype, jnp.complexfloating) for leaf in leaves):
+        raise ValueError(f"{name} has complex values; state its real and its imaginary part as two equations of real fields.")
+    if scalar and (len(leaves) != 1 or leaves[0].shape != ()):
+        came = f"an array of shape {leaves[0].shape}" if len(leaves) == 1 else f"{len(leaves)} values"
+        raise ValueError(
+            f"{name} must return one number per point; it returned {came}. Give a system as a list of "
+            "equations, one per component, and index a gradient or a point, as in `gradient(u)(x)[0]`, `x[0]`."
+        )
     return asked
 
 
+def _outside(rows: np.ndarray, operators: Sequence[LinearOperator], pivots: Sequence, columns: Sequence) -> np.ndarray:
+    """Which rows are finite and not combinations of the operators."""
+    rows = np.where(np.isfinite(rows).all(axis=-1, keepdims=True), rows, 0.0)
+    inside = rows[..., [columns.index(pivot) for pivot in pivots]] @ coefficient_matrix(operators, columns)
+    return np.any(np.abs(rows - inside) > 1e-8 * np.abs(rows).max(axis=-1, keepdims=True), axis=-1)
+
+
+def _first_line(error: Exception) -> str:
+    """What JAX says below the first line is about tracing."""
+    return (str(error).strip().splitlines() or [""])[0].rstrip(".?")
+
+
 def _gradients(
-    equations: Sequence[Equation], dim: int, num_fields: int, columns: list, x: np.ndarray, z: np.ndarray
+    equations: Sequence[Equation], dim: int, num_fields: int, columns: Sequence, x: np.ndarray, z: np.ndarray
 ) -> np.ndarray:
     """Rows of $\\partial r / \\partial z$, every equation and output at every probe."""
+    rows = _gradient_function(tuple(equations), dim, num_fields, tuple(columns))(jnp.asarray(x), jnp.asarray(z))
+    return np.asarray(rows).reshape(-1, len(columns))
 
+
+@functools.lru_cache(maxsize=64)  # so that another solve of the same problem does not compile again
+def _gradient_function(
+    equations: tuple[Equation, ...], dim: int, num_fields: int, columns: tuple[tuple[int, MultiIndex], ...]
+) -> Callable[[Array, Array], Array]:
     def outputs(x: Array, z: Array) -> Array:
         values = dict(zip(columns, z, strict=True))
         return jnp.concatenate(
@@ -303,8 +361,7 @@ def _gradients(
             ]
         )
 
-    rows = jax.jit(jax.vmap(jax.jacfwd(outputs, argnums=1)))(jnp.asarray(x), jnp.asarray(z))
-    return np.asarray(rows).reshape(-1, len(columns))
+    return jax.jit(jax.vmap(jax.jacfwd(outputs, argnums=1)))
 
 
 def _probe(
@@ -353,10 +410,6 @@ def _columns_of(reading: Reading) -> list[tuple[int, MultiIndex]]:
     return sorted(asked)
 
 
-def _draw(points: np.ndarray, reading: Reading) -> np.ndarray:
-    return np.random.default_rng(7).normal(size=(len(points), len(_columns_of(reading))))
-
-
 # --- what kind ----------------------------------------------------------------------------------------------------------
 
 
@@ -364,28 +417,32 @@ def _classified(reading: Reading, x: np.ndarray) -> Reading:
     """The reading with the kind of each equation, and functionals it can be solved for."""
     rng = np.random.default_rng(11)
     num_operators, num_equations = len(reading.operators), len(reading.equations)
-    x = x[: max(_NUM_PROBES, 3 * num_operators)]
     gradient = jax.jit(jax.vmap(jax.jacfwd(reading.residual, argnums=1)))
 
     def at(scale: float) -> np.ndarray:
         values = scale * rng.normal(size=(len(x), num_operators))
         return np.asarray(gradient(jnp.asarray(x), jnp.asarray(values)))
 
-    samples = np.stack([at(0.5), at(1.0), at(2.0)])  # (draws, points, equations, operators)
-    size = np.nanmax(np.abs(samples), axis=(0, 1)) + np.finfo(float).tiny
-    # NaN comparisons are False: where a residual is not finite it counts as varying.
-    in_values = np.all(np.abs(samples - samples[:1]) <= _CHECK_TOLERANCE * size, axis=(0, 1))
-    constant = np.all(np.abs(samples - samples[:1, :1]) <= _CHECK_TOLERANCE * size, axis=(0, 1))
-    coefficients = samples[0, 0]
-    present = np.nanmax(np.abs(samples), axis=(0, 1, 2)) > 0
+    samples = np.stack([at(0.5), at(2.0), at(50.0), at(1e4)])  # (draws, points, equations, operators)
+    finite = np.isfinite(samples).all(axis=-1)
+    samples[~finite] = np.nan
+    # The first finite gradient of each equation; fmax, unlike max, passes over NaN (and all() does not: NaN <= x is False).
+    coefficients = samples.reshape(-1, num_equations, num_operators)[
+        finite.reshape(-1, num_equations).argmax(axis=0), np.arange(num_equations)
+    ]
+    size = np.fmax.reduce(np.abs(samples), axis=(0, 1))
+    in_values = np.fmax.reduce(np.abs(samples - samples[:1]), axis=(0, 1)) <= _CHECK_TOLERANCE * size
+    constant = np.fmax.reduce(np.abs(samples - coefficients), axis=(0, 1)) <= _CHECK_TOLERANCE * size
+    present = np.fmax.reduce(size, axis=0) > 0
     kinds = []
     for e in range(num_equations):
-        seen = np.flatnonzero(np.nanmax(np.abs(samples[:, :, e]), axis=(0, 1)) > 0)
+        seen = np.flatnonzero(size[e] > 0)
         value_alone = len(seen) == 1 and is_point_value(reading.operators[seen[0]])
         kinds.append(
             Kind(
                 linear=bool(np.all(in_values[e])),
                 dirichlet=value_alone and bool(np.all(in_values[e]) and np.all(samples[0, :, e, seen[0]] != 0)),
+                looks_at=tuple(int(k) for k in seen),
                 affine_in=tuple(int(k) for k in seen if constant[e, k] and coefficients[e, k] != 0),
             )
         )

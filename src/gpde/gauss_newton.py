@@ -30,11 +30,12 @@ def backtrack(
     current: Float[Array, ""],
     *,
     max_halvings: int = 20,
+    start: PyTree | None = None,
 ) -> Damped:
     r"""The largest $t = 1, \tfrac12, \tfrac14, \dots$ whose trial point has a lower objective than `current`.
 
-    `trial(t)` returns the point at damping $t$ and its objective; $t = 0$ must return the current point. Where no $t$ is
-    accepted the current point comes back.
+    `trial(t)` returns the point at damping $t$ and its objective. Where no $t$ is accepted the current point comes back:
+    `start`, or what `trial(0)` returns.
     """
 
     def unacceptable(value: Array) -> Array:
@@ -49,9 +50,12 @@ def backtrack(
         _, _, value, halvings = carry
         return unacceptable(value) & (halvings < max_halvings)
 
-    one = jnp.ones_like(current)
-    t, point, value, _ = jax.lax.while_loop(go_on, body, (one, *trial(one), jnp.zeros((), dtype=int)))
+    # The loop starts one doubling early, so that `trial` is compiled once.
+    shapes = jax.eval_shape(trial, current)
+    point, _ = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    begin = (jnp.full_like(current, 2.0), point, jnp.full_like(current, jnp.nan), jnp.full((), -1))
+    t, point, value, _ = jax.lax.while_loop(go_on, body, begin)
     accepted = ~unacceptable(value)
-    start, _ = trial(jnp.zeros_like(current))
+    start, _ = trial(jnp.zeros_like(current)) if start is None else (start, None)
     point = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), point, start)
     return Damped(point, jnp.where(accepted, value, current), jnp.where(accepted, t, 0.0), accepted)

@@ -96,15 +96,15 @@ def _classes() -> dict[str, type[eqx.Module]]:
 def save(solution: Any, path: str | os.PathLike[str]) -> None:
     """Writes a solution. The file appears whole or not at all."""
     arrays: Arrays = {}
-    result = solution.result
+    result, points = solution.result, dict(solution.points)
     header = {
         "format": FORMAT,
         "gpde": version("gpde"),
-        "fields": list(solution.fields),
-        "dim": solution.dim,
+        "fields": list(solution.kernels),
+        "dim": next(iter(points.values())).shape[1],
         "problem": encode(_problem_summary(solution.problem), arrays),
         "predictor": encode(solution.predictor, arrays),
-        "points": encode(dict(solution.points), arrays),
+        "points": encode(points, arrays),
         "latent": encode(solution.latent, arrays),
         "kernels": encode(dict(solution.kernels), arrays),
         "history": encode(_columns(solution.history), arrays),
@@ -135,7 +135,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     if not Path(path).is_file():
         raise ValueError(f"`load`: there is no file '{path}'.")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, since NumPy leaves a file open that turns out to be no archive.
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             if _HEADER not in file:
                 raise ValueError("it has no header")
             arrays = {name: file[name] for name in file.files}

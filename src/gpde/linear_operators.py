@@ -21,6 +21,11 @@ def operator_order(operator: LinearOperator) -> int:
     return max(sum(alpha) for _, terms in operator for alpha, _ in terms)
 
 
+def point_value(field: int, dim: int) -> LinearOperator:
+    """The value of one field."""
+    return ((field, (((0,) * dim, 1.0),)),)
+
+
 def is_point_value(operator: LinearOperator) -> bool:
     """Whether it is the value of one field."""
     return len(operator) == 1 and len(operator[0][1]) == 1 and sum(operator[0][1][0][0]) == 0

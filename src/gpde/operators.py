@@ -4,21 +4,23 @@ A *field* is a function of one point `x` of shape `(dim,)` with a scalar value (
 Every operator here is forward mode, one coordinate at a time, so that it composes with itself and with `jax.grad`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
 
 Point = Float[Array, " dim"]
 Field = Callable[[Point], Array]
 
 
-def _axis(x: Array, axis: int, name: str) -> Array:
+def _axis(x: Array, axis: int, name: str) -> np.ndarray:
     dim = x.shape[0]
     if not -dim <= axis < dim:
         raise ValueError(f"`{name}`: coordinate {axis} does not exist: points have {dim} coordinates (0 to {dim - 1}).")
-    return jnp.zeros_like(x).at[axis].set(1.0)
+    # A constant, and not traced: where the unknown is known by its derivatives, the other coordinates are left out at once.
+    return np.eye(dim, dtype=x.dtype)[axis]
 
 
 def partial(u: Field, *axes: int) -> Field:
@@ -79,7 +81,7 @@ def biharmonic(u: Field) -> Field:
     return laplacian(laplacian(u))
 
 
-def directional(u: Field, direction: Array | Field) -> Field:
+def directional(u: Field, direction: ArrayLike | Sequence[float | int] | Field) -> Field:
     r"""$v \cdot \nabla u$ along a constant vector, or along $v(x)$ when `direction` is a function."""
 
     def value(x: Array) -> Array:

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from gpde.domains import AbstractDomain
 from gpde.domains.sampling import split
-from gpde.equations import Equation, Kind, Reading, check_arguments, equation_name, read
+from gpde.equations import Equation, Kind, Reading, check_operator, equation_name, read
 from gpde.kernels import AbstractKernel
 from gpde.linear_operators import operator_text
 
-Points = Mapping[str, Float[np.ndarray, "points dim"]]
+Points = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as there happen to be
 _NUM_PROBE_POINTS = 64
 
 
@@ -32,17 +33,31 @@ class Observations:
     name: str = "data"
 
     def __post_init__(self) -> None:
-        points, values = np.asarray(self.points, dtype=float), np.asarray(self.values, dtype=float)
-        if points.ndim != 2 or values.shape != points.shape[:1]:
+        points, values = _numbers("`Observations`: `points`", self.points), _numbers("`Observations`: `values`", self.values)
+        if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
             raise ValueError(
-                f"`Observations`: points of shape (num, dim) and values of shape (num,) are needed; came {points.shape} "
-                f"and {values.shape}."
+                "`Observations`: points of shape (num, dim) and values of shape (num,) with num >= 1 are needed; "
+                f"came {points.shape} and {values.shape}."
             )
         if not (np.isfinite(points).all() and np.isfinite(values).all()):
             raise ValueError("`Observations`: points and values must be finite; remove missing data first.")
-        noise = np.broadcast_to(np.asarray(self.noise, dtype=float), values.shape)
-        if not np.isfinite(noise).all() or (noise < 0).any():
-            raise ValueError(f"`Observations`: noise is a standard deviation >= 0; came {self.noise!r}.")
+        noise = _numbers("`Observations`: `noise`", self.noise)
+        if noise.shape not in ((), values.shape) or not np.isfinite(noise).all() or (noise < 0).any():
+            raise ValueError(
+                f"`Observations`: `noise` is a standard deviation >= 0, one number or one for each of the {len(values)} "
+                f"values; came {self.noise!r}."
+            )
+        noise = np.broadcast_to(noise, values.shape)
+        exact = points[noise == 0]
+        if len(np.unique(exact, axis=0)) < len(exact):
+            raise ValueError(
+                "`Observations`: several exact values are given at one point, which makes the covariance singular. "
+                "Give their `noise`, or take one value per point."
+            )
+        if self.operator is not None and not callable(self.operator):
+            raise ValueError(
+                f"`Observations`: `operator` turns a function into a function, as `laplacian`; came {self.operator!r}."
+            )
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "noise", noise)
@@ -105,15 +120,37 @@ class Problem:
             raise ValueError(
                 f"`Problem`: `domain` must be a gpde domain such as `gpde.Box((0, 0), (1, 1))`, not {type(self.domain).__name__}."
             )
-        fields = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        fields = (self.fields,) if isinstance(self.fields, str) or not isinstance(self.fields, Sequence) else tuple(self.fields)
         if not fields or len(set(fields)) != len(fields) or not all(isinstance(f, str) and f for f in fields):
             raise ValueError(f"`Problem`: `fields` must be distinct names such as ('u', 'v'); came {self.fields!r}.")
-        observations = (self.observations,) if isinstance(self.observations, Observations) else tuple(self.observations)
+        given = self.observations
+        observations = (given,) if isinstance(given, Observations) or not isinstance(given, Sequence) else tuple(given)
+        if not all(isinstance(data, Observations) for data in observations):
+            raise ValueError(
+                "`Problem`: `observations` must be `gpde.Observations(points, values)`, or a list of them; "
+                f"came {type(given).__name__}."
+            )
+        if not isinstance(self.equations, Mapping):
+            raise ValueError(
+                "`Problem`: `equations` says which equation holds where, as in "
+                f'`equations={{"interior": lambda u, x: ...}}`; came {type(self.equations).__name__}.'
+            )
+        if not isinstance(self.defaults, Defaults):
+            raise ValueError(f"`Problem`: `defaults` must be `gpde.Defaults(...)`; came {type(self.defaults).__name__}.")
+        if self.reference is not None and not callable(self.reference):
+            raise ValueError(f"`Problem`: `reference` must be a function of one point; came {type(self.reference).__name__}.")
         if not self.equations and not observations:
             raise ValueError('`Problem`: give at least one equation, as in `equations={"interior": lambda u, x: ...}`.')
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "observations", observations)
         object.__setattr__(self, "conditions", self.read_conditions())
+        seen = {field for c in self.conditions for operator in c.reading.operators for field, _ in operator}
+        for index, field in enumerate(fields):
+            if index not in seen:
+                raise ValueError(
+                    f"`Problem`: no equation and no observation looks at the field '{field}', so nothing determines it. "
+                    "Leave it out of `fields`, or state its equation."
+                )
 
     def read_conditions(self, functionals: str = "minimal") -> tuple[Condition, ...]:
         """The conditions with their equations read; `functionals` as in `equations.read`."""
@@ -123,7 +160,7 @@ class Problem:
                 raise ValueError(
                     f"`Problem`: there is no part {part!r} in the domain. Equations may hold on: {', '.join(self.domain.parts)}."
                 )
-            equations = (given,) if callable(given) else tuple(given)
+            equations = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not equations:
                 raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
             several = len(equations) > 1
@@ -139,10 +176,20 @@ class Problem:
                     f"`Observations`: points have {data.points.shape[1]} coordinates, the domain has {self.domain.dim}."
                 )
             part = data.name if len(observations) == 1 else f"{data.name} {index + 1}"
+            if part in self.domain.parts:
+                raise ValueError(f"`Observations`: `name` is '{part}', which is a part of the domain; choose another.")
+            outside = ~self.domain.contains(data.points)
+            if outside.any():
+                raise ValueError(
+                    f"`Observations`: {outside.sum()} of {len(outside)} points lie outside {self.domain}, for instance "
+                    f"{np.array2string(data.points[outside][0], precision=4)}. Check the order of coordinates "
+                    f"{self.domain.coordinates}."
+                )
+            name = f"the operator of observations '{part}'"
             if data.operator is not None:
-                check_arguments(lambda *_: None, part, self.fields)
+                check_operator(data.operator, name, self.fields)
             reading = read(
-                (data.equation,), (f"the operator of observations '{part}'",), self.domain.dim, self.fields, data.points,
+                (data.equation,), (name,), self.domain.dim, self.fields, data.points,
                 functionals=functionals,
             )  # fmt: skip
             conditions.append(Condition(part, reading, data))
@@ -172,12 +219,17 @@ class Problem:
         *,
         sampling: str = "uniform",
         seed: int = 0,
-        points: Points | None = None,
+        points: Mapping[str, ArrayLike] | None = None,
     ) -> dict[str, Float[np.ndarray, "points dim"]]:
         """Points for every part with an equation: the user's where given, else drawn.
 
         `num_boundary` points are shared by all parts other than the interior, in proportion to their measure.
         """
+        if points is not None and not isinstance(points, Mapping):
+            raise ValueError(
+                "`points` says which points lie on which part, as in `points={'interior': array}`; "
+                f"came {type(points).__name__}."
+            )
         given = {} if points is None else dict(points)
         names = [c.part for c in self.conditions if c.observations is None]
         for part in given:
@@ -203,7 +255,7 @@ class Problem:
         return out
 
     def _checked(self, part: str, points: Any) -> Float[np.ndarray, "points dim"]:
-        array = np.asarray(points, dtype=float)
+        array = _numbers(f"`points[{part!r}]`", points)
         if array.ndim == 1 and self.domain.dim == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != self.domain.dim or len(array) == 0:
@@ -280,6 +332,13 @@ def kind_text(kind: Kind, symbols: Sequence[str]) -> str:
 def _count(name: str, given: int | None, default: int) -> int:
     if given is None:
         return default
-    if isinstance(given, bool) or int(given) != given or given < 0:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise ValueError(f"`{name}` must be a whole number >= 0; came {given!r}.")
     return int(given)
+
+
+def _numbers(name: str, given: Any) -> Float[np.ndarray, "..."]:
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers; came {given!r} ({error}).") from error

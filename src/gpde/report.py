@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from rich.markup import escape
 from rich.table import Table
 
 from gpde.kernels import AbstractKernel
@@ -104,35 +105,32 @@ def kernel_text(kernel: AbstractKernel) -> str:
         elif callable(value):
             pieces.append(getattr(getattr(value, "func", value), "__name__", "function"))
         elif value is not None and np.size(value) and not (field.name == "amplitude" and value == 1.0):
-            numbers = [f"{number:.6g}" for number in np.ravel(value)]
-            pieces.append(f"{field.name}={numbers[0] if len(numbers) == 1 else f'({", ".join(numbers)})'}")
+            text = ", ".join(f"{number:.6g}" for number in np.ravel(value))
+            pieces.append(f"{field.name}={text if np.size(value) == 1 else f'({text})'}")
     return f"{type(kernel).__name__}({', '.join(pieces)})"
 
 
-def table(data: Mapping[str, Any], *, equation: str = "") -> Table:
+def table(solution: Solution, data: Mapping[str, Any]) -> Table:
     """The report for a person."""
-    settings, history, seconds = data["settings"], data["history"], data["seconds"]
-    grid = Table(title=f"[bold]{data['problem']}[/]" + (f"   [dim]{equation}[/]" if equation else ""), title_justify="left")
-    grid.show_header, grid.box, grid.pad_edge = False, None, False
+    result, seconds = solution.result, data["seconds"]
+    grid = Table(show_header=False, box=None, pad_edge=False)
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column()
-    others = data["num_points"] - data["num_interior"]
-    colour = "green" if data["result"] in ("converged", "finished", "plateau") else "yellow"
-    grid.add_row("result", f"[{colour}]{history['sentence']}[/]")
+    colour = "green" if result.successful else "red" if result.failed else "yellow"
+    grid.add_row("result", f"[{colour}]{escape(str(result))}[/]")
     grid.add_row("method", data["method"])
-    grid.add_row(
-        "points", f"{data['num_points']}: {data['num_interior']} interior, {others} other ({_sampling_text(settings)})"
-    )
-    grid.add_row("kernel", settings["kernel"])
-    grid.add_row("nugget", f"{history['nugget']:.0e}" if history["nugget"] is not None else "-")
-    for name, where in (("errors", "on the test grid"), ("errors_at_points", "at the points")):
-        if data[name]["linf"] is not None:
-            text = f"Linf [bold]{data[name]['linf']:.2e}[/]   L2 [bold]{data[name]['l2']:.2e}[/]"
-            grid.add_row("error" if name == "errors" else "", f"{text}   [dim]{where}[/]")
+    grid.add_row("points", f"{points_text(solution)}   [dim]{data['settings'].get('sampling')}, seed {data['seed']}[/]")
+    grid.add_row("kernel", data["settings"]["kernel"])
+    grid.add_row("nugget", "none" if result.nugget is None else f"{result.nugget:g}")
+    for label, key, where in (("error", "errors", "on the test grid"), ("", "errors_at_points", "at the points")):
+        if data[key]["linf"] is not None:
+            numbers = f"Linf [bold]{data[key]['linf']:.2e}[/]   L2 [bold]{data[key]['l2']:.2e}[/]"
+            grid.add_row(label, f"{numbers}   [dim]{where}[/]")
     grid.add_row("time", f"{seconds['run']:.2f} s   [dim]and {seconds['compile']:.2f} s to compile[/]")
     grid.add_row("memory", f"{data['peak_memory_mb']:.0f} MB")
     return grid
 
 
-def _sampling_text(settings: Mapping[str, Any]) -> str:
-    return f"{settings['sampling']}, seed {settings['seed']}" if "sampling" in settings else "given"
+def points_text(solution: Solution) -> str:
+    """`900 interior + 300 boundary`."""
+    return " + ".join(f"{len(points)} {part}" for part, points in solution.points.items())

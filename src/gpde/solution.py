@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gpde.equations import Reading, known_derivatives, read
+from gpde import io
+from gpde.equations import Reading, known_derivatives, read, require_double_precision
 from gpde.kernels import AbstractKernel, MultiIndex
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.problem import Points, Problem
-from gpde.results import Result
+from gpde.results import Outcome, Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,3 +146,29 @@ class Solution:
 @functools.lru_cache(maxsize=32)
 def _outputs(reading: Reading) -> Callable[[Array, Array], Array]:
     return jax.jit(jax.vmap(reading.output))
+
+
+def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
+    """The solution in a file that `Solution.save` wrote, with the same values bit by bit.
+
+    A file holds no equations: give the problem again for `residual`, `plot` and errors.
+    """
+    require_double_precision("load")
+    header, arrays = io.read(path)
+    fields, dim = tuple(header["fields"]), header["dim"]
+    if problem is not None and (problem.fields != fields or problem.domain.dim != dim):
+        raise ValueError(
+            f"`load`: '{path}' holds the fields {', '.join(fields)} of {dim} coordinates, `problem` has "
+            f"{', '.join(problem.fields)} of {problem.domain.dim}."
+        )
+    rest = {name: io.decode(header[name], arrays) for name in ("predictor", "points", "latent", "kernels", "settings")}
+    result = io.decode(header["result"], arrays)
+    return Solution(
+        problem=problem,
+        fields=fields,
+        dim=dim,
+        history=io.rows(io.decode(header["history"], arrays)),
+        result=Result(**{**result, "outcome": Outcome[result["outcome"]]}),
+        seconds=Seconds(**header["seconds"]),
+        **rest,
+    )

@@ -4,16 +4,19 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gpde.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
-from gpde.functionals import Kernels
+from gpde.functionals import Functionals, Kernels, variances
 from gpde.kernels import AbstractKernel, Gaussian
 from gpde.kernels.function import as_kernel
+from gpde.linear_operators import operator_text
 from gpde.methods import AbstractMethod, FullBatch
 from gpde.methods.base import Callback, Setup, run
-from gpde.problem import Points, Problem
+from gpde.problem import Problem
 from gpde.solution import Seconds, Solution
 from gpde.timing import CompileClock
 
@@ -25,7 +28,7 @@ def solve(
     method: AbstractMethod | None = None,
     num_interior: int | None = None,
     num_boundary: int | None = None,
-    points: Points | None = None,
+    points: Mapping[str, ArrayLike] | None = None,
     sampling: str = "uniform",
     seed: int = 0,
     nugget: float | None = None,
@@ -58,6 +61,8 @@ def solve(
         raise ValueError(
             f"`method` must be a method object such as `gpde.FullBatch()`, not {method!r}; the command line takes names."
         )
+    if callback is not None and not callable(callback):
+        raise ValueError(f"`callback` must be a function of the progress after a step; came {type(callback).__name__}.")
     nugget = problem.defaults.nugget if nugget is None else _checked_nugget(nugget)
     kernels = _kernels(problem, kernel)
     with CompileClock() as clock:
@@ -66,8 +71,9 @@ def solve(
         for field_kernel in kernels:
             field_kernel.check(problem.domain.dim)
             field_kernel.check_smoothness(collocation.order)
+        _check_variances(kernels, collocation, problem)
         chosen = method if method is not None else FullBatch()
-        setup = Setup(collocation, kernels, nugget)
+        setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
         chosen.check(setup)
         state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
         state, history, result = run(chosen, setup, state, callback)
@@ -116,11 +122,38 @@ def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) ->
         raise ValueError(
             f"`initial` must be a function of one point for each of the fields {', '.join(problem.fields)}, or a Solution."
         )
-    return collocation.measure(functions)
+    try:
+        latent = collocation.measure(functions)
+    except Exception as error:
+        raise ValueError(
+            "`initial` could not be evaluated and differentiated at one point, "
+            f"{type(error).__name__}: {str(error).splitlines()[0]}. It is a "
+            "function of one point `x` with one number as its value, written with jax.numpy, as in `lambda x: jnp.sin(x[0])`."
+        ) from error
+    if not np.isfinite(latent).all():
+        raise ValueError(
+            "`initial`, or a derivative of it that the equations need, is not finite at "
+            f"{np.sum(~np.isfinite(latent))} of {len(latent)} functionals."
+        )
+    return latent
+
+
+def _check_variances(kernels: Kernels, collocation: Collocation, problem: Problem) -> None:
+    """Refuses a kernel under which an operator has no variance: its derivatives on the diagonal are wrong."""
+    functionals = collocation.functionals
+    first = Functionals(functionals.operators, tuple(p[:1] for p in functionals.points))
+    for operator, (variance,) in zip(first.operators, eqx.filter_jit(variances)(kernels, first), strict=True):
+        if not (np.isfinite(variance) and variance > 0):
+            symbol = operator_text(operator, problem.fields, problem.domain.coordinates)
+            raise ValueError(
+                f"`kernel`: the prior variance of {symbol} is {variance:.3g}, and must be positive. Where a kernel is a function "
+                "of |x - y|, automatic differentiation fails at x = y: write it with |x - y|², or use `gpde.Matern`."
+            )
 
 
 def _checked_nugget(nugget: float) -> float:
-    if not (np.isscalar(nugget) and np.isfinite(nugget) and nugget > 0):
+    number = isinstance(nugget, int | float | np.number) and not isinstance(nugget, bool)
+    if not (number and np.isfinite(nugget) and nugget > 0):
         raise ValueError(f"`nugget` must be a small positive number such as 1e-10; came {nugget!r}.")
     return float(nugget)
 

@@ -38,7 +38,7 @@ class AbstractRadial(AbstractKernel):
         r"""$F(q), F'(q), \dots, F^{(n)}(q)$."""
 
     def covariance(self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Scalar:
-        r"""$a^2 \sum_k F^{(k)}(q) \, w_k$, where $w_k$ gathers the Bell polynomials of all terms with $|k| = k$."""
+        r"""$a^2 \sum_m w_m F^{(m)}(q)$, where $w_m$ gathers the products of Bell polynomials with $|k| = m$."""
         dim = x.shape[0]
         self.check(dim)
         operator = difference_operator(left, right)
@@ -50,11 +50,12 @@ class AbstractRadial(AbstractKernel):
         axes = [self._half_square(axis, x[axis] - y[axis], highest) for axis in range(dim)]
         q = sum((half_square for half_square, _ in axes[1:]), start=axes[0][0])
 
+        bell = functools.cache(lambda axis, n: bell_values(n, axes[axis][1]))
         weights: dict[int, Scalar | float] = {}
         for gamma, coefficient in operator:
             product: dict[int, Scalar | float] = {0: coefficient * self._unit(gamma)}
-            for n, (_, derivatives) in zip(gamma, axes, strict=True):
-                product = convolve(product, bell_values(n, derivatives)) if n else product
+            for axis, n in enumerate(gamma):
+                product = convolve(product, bell(axis, n)) if n else product
             for k, value in product.items():
                 weights[k] = weights.get(k, 0.0) + value
 

@@ -2,3 +2,4 @@
 
 from gpde.methods.base import AbstractMethod as AbstractMethod
 from gpde.methods.full_batch import FullBatch as FullBatch
+from gpde.methods.mini_batch import MiniBatch as MiniBatch

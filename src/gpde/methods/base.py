@@ -20,11 +20,14 @@ Callback = Callable[["Progress"], bool | None]
 
 
 class Setup(eqx.Module):
-    """What every method works on: the problem on its points, one kernel per field, the numerical nugget."""
+    """What every method works on: the problem on its points, one kernel per field, the numerical nugget; and the names of
+    fields and coordinates, for messages."""
 
     collocation: Collocation
     kernels: Kernels
     nugget: float = eqx.field(static=True)
+    fields: tuple[str, ...] = eqx.field(static=True, default=("u",))
+    coordinates: tuple[str, ...] = eqx.field(static=True, default=("x", "y", "z"))
 
 
 class AbstractPredictor(eqx.Module):
@@ -61,7 +64,8 @@ class AbstractMethod(eqx.Module):
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         """One step: the next state, what a person wants to know of it, and how the run ends if it ends here.
 
-        Where a step fails, the state that comes back is the one that went in.
+        A method whose own steps are short takes many of them in one call and says so in the info, as `num_steps`. Where a
+        step fails, the state that comes back is the one that went in.
         """
 
     @abstractmethod
@@ -97,19 +101,33 @@ def run(
 ) -> tuple[State, list[Info], Result]:
     """Steps until the method ends, `max_steps` are done, a callback says stop, or the user interrupts."""
     history: list[Info] = []
+    num_steps = 0
     outcome: Outcome | None = None
     start = time.perf_counter()
     try:
         while outcome is None:
-            if len(history) == method.max_steps:
+            if num_steps >= method.max_steps:
                 outcome = Outcome.MAX_STEPS
                 break
             state, info, outcome = method.step(setup, state)
             history.append({**info, "seconds": time.perf_counter() - start})
-            progress = Progress(len(history), method.max_steps, info, state, history[-1]["seconds"])
+            num_steps += info.get("num_steps", 1)
+            progress = Progress(num_steps, method.max_steps, info, state, history[-1]["seconds"])
             if callback is not None and callback(progress) and outcome is None:
                 outcome = Outcome.INTERRUPTED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
-    result = Result(outcome, len(history), method.name, method.nugget(setup, state), notes=method.notes(setup, state))
+    result = Result(outcome, num_steps, method.name, method.nugget(setup, state), notes=method.notes(setup, state))
     return state, history, result
+
+
+def check_positive(call: str, argument: str, value: object) -> None:
+    """Raises `ValueError` unless a method's setting is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < float("inf"):
+        raise ValueError(f"`{call}`: `{argument}` must be a finite number > 0; came {value!r}.")
+
+
+def check_count(call: str, argument: str, value: object, least: int = 0) -> None:
+    """Raises `ValueError` unless a method's setting is a whole number, `least` or more."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"`{call}`: `{argument}` must be a whole number >= {least}; came {value!r}.")

@@ -17,14 +17,15 @@ import math
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Collocation, Rows
-from gpde.functionals import gram
+from gpde.functionals import Functionals, Kernels, gram
 from gpde.gauss_newton import Damped, backtrack
 from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_scale, solve
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.representer import Representer
 from gpde.results import Outcome
 
@@ -70,14 +71,17 @@ class FullBatch(AbstractMethod):
     def __check_init__(self) -> None:
         if self.constraints is not None and self.constraints not in FORMS:
             raise ValueError(f"`FullBatch`: `constraints` must be one of {FORMS} or None; came {self.constraints!r}.")
-        if self.regularization is not None and not self.regularization > 0:
-            raise ValueError(f"`FullBatch`: `regularization` must be > 0; came {self.regularization!r}.")
-        if self.max_steps < 1:
-            raise ValueError(f"`FullBatch`: `max_steps` must be at least 1; came {self.max_steps!r}.")
-        if not self.tolerance > 0:
-            raise ValueError(f"`FullBatch`: `tolerance` must be > 0; came {self.tolerance!r}.")
-        if self.max_escalations < 0 or self.max_halvings < 0:
-            raise ValueError("`FullBatch`: `max_escalations` and `max_halvings` must be >= 0.")
+        if self.regularization is not None:
+            check_positive("FullBatch", "regularization", self.regularization)
+            if self.constraints != "relax":
+                raise ValueError(
+                    '`FullBatch`: `regularization` is the weight of `constraints="relax"`; '
+                    f"with {self.constraints!r} leave it out."
+                )
+        check_positive("FullBatch", "tolerance", self.tolerance)
+        check_count("FullBatch", "max_steps", self.max_steps, least=1)
+        check_count("FullBatch", "max_escalations", self.max_escalations)
+        check_count("FullBatch", "max_halvings", self.max_halvings)
 
     @property
     def form(self) -> str:
@@ -93,7 +97,7 @@ class FullBatch(AbstractMethod):
 
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
-        matrix, scale = _prior(setup)
+        matrix, scale = _prior(setup.kernels, setup.collocation.functionals)
         size = setup.collocation.functionals.size
         start = jnp.zeros(size) if latent is None else latent
         return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, math.inf)
@@ -109,11 +113,13 @@ class FullBatch(AbstractMethod):
                 # A start that the user gave has no norm to compare with: its first step is taken whole.
                 whole = math.isinf(state.objective) and bool(jnp.any(state.latent))
                 attempt = _step(self, setup.collocation, state[:4], lower, jnp.asarray(nugget), jnp.asarray(whole))
+                if not attempt.finite:
+                    return state, {}, Outcome.NOT_FINITE  # which no nugget can help
                 good = bool(attempt.factored)
             if good:
                 break
             if nugget >= setup.nugget * NUGGET_GROWTH**self.max_escalations * 0.99:
-                return state, {}, Outcome.NOT_POSITIVE_DEFINITE
+                return state._replace(nugget=nugget), {}, Outcome.NOT_POSITIVE_DEFINITE
             nugget *= NUGGET_GROWTH
         move, accepted = float(attempt.move), bool(attempt.damped.accepted)
         info = {
@@ -143,9 +149,8 @@ class FullBatch(AbstractMethod):
         return state.nugget
 
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
-        rows = eqx.filter_jit(setup.collocation.linearize)(state.latent).rows
+        rows, noise = _linearized(self, setup.collocation, state.latent, state.gram, jnp.asarray(state.nugget))
         prior_nugget = jnp.zeros_like(state.scale) if self.form == "linearize" else state.nugget * state.scale
-        noise = self.noise(setup.collocation, rows, state.gram, jnp.asarray(state.nugget))
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, rows, prior_nugget, noise)
 
     def noise(
@@ -163,15 +168,15 @@ class FullBatch(AbstractMethod):
 
 class _Attempt(NamedTuple):
     damped: Damped
+    finite: Bool[Array, ""]
     factored: Bool[Array, ""]
     move: Float[Array, ""]
     residual: Float[Array, ""]
 
 
 @eqx.filter_jit
-def _prior(setup: Setup) -> tuple[Float[Array, "size size"], Float[Array, " size"]]:
-    functionals = setup.collocation.functionals
-    return gram(setup.kernels, functionals), nugget_scale(setup.kernels, functionals)
+def _prior(kernels: Kernels, functionals: Functionals) -> tuple[Float[Array, "size size"], Float[Array, " size"]]:
+    return gram(kernels, functionals), nugget_scale(kernels, functionals)
 
 
 @eqx.filter_jit
@@ -179,6 +184,18 @@ def _factored_prior(
     matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]
 ) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
     return factor(add_diagonal(matrix, diagonal))
+
+
+@eqx.filter_jit
+def _linearized(
+    method: FullBatch,
+    collocation: Collocation,
+    latent: Float[Array, " size"],
+    matrix: Float[Array, "size size"],
+    nugget: Float[Array, ""],
+) -> tuple[Rows, Float[Array, " equations"]]:
+    rows = collocation.linearize(latent).rows
+    return rows, method.noise(collocation, rows, matrix, nugget)
 
 
 @eqx.filter_jit
@@ -195,6 +212,7 @@ def _step(
     if lower is not None:
         z = collocation.eliminate(z)
     linear = collocation.linearize(z)
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
     prior_nugget = jnp.zeros_like(scale) if method.form == "linearize" else nugget * scale
     prior = add_diagonal(gram_matrix, prior_nugget)
     rows_prior = linear.rows.times(prior)
@@ -225,4 +243,4 @@ def _step(
     size = jnp.max(jnp.abs(z_full) / unit)
     move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
     residual = jnp.sqrt(jnp.mean(collocation.residual(damped.point[0]) ** 2))
-    return _Attempt(damped, factored, move, residual)
+    return _Attempt(damped, finite, factored, move, residual)

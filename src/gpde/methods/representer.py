@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Rows
 from gpde.functionals import Functionals, Kernels, covariance, gram, pair_covariance
@@ -37,7 +37,12 @@ class Representer(AbstractPredictor):
     def variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
-        lower = _conditioning_factor(self)
+        lower, good = _conditioning_factor(self)
+        if not good:
+            raise ValueError(
+                "`std`: the covariance of the problem linearised at the solution is not positive definite, so there is no "
+                "standard deviation. Raise `nugget` and solve again; see `solution.result` for how the run ended."
+            )
         evaluate = eqx.Partial(_variances, tuple(operators), self, lower)
         return in_chunks(evaluate, points, 3 * self.functionals.size * len(operators))
 
@@ -55,10 +60,9 @@ def _values(
 
 
 @eqx.filter_jit
-def _conditioning_factor(predictor: Representer) -> Float[Array, "equations equations"]:
+def _conditioning_factor(predictor: Representer) -> tuple[Float[Array, "equations equations"], Bool[Array, ""]]:
     prior = add_diagonal(gram(predictor.kernels, predictor.functionals), predictor.prior_nugget)
-    lower, good = factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
-    return eqx.error_if(lower, ~good, "the covariance of the linearised problem is not positive definite; raise `nugget`")
+    return factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
 
 
 @eqx.filter_jit

@@ -1,0 +1,57 @@
+r"""A sum of dense blocks as a linear operator, and what a solver for it is."""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Array, Float, Int
+
+
+class BlockSum(eqx.Module):
+    r"""$H = \sum_c R_c^T B_c R_c$: `rows` says where each block acts; rows equal to `size` are dropped (fixed values)."""
+
+    blocks: Float[np.ndarray, "blocks width width"]
+    rows: Int[np.ndarray, "blocks width"]
+    size: int = eqx.field(static=True)
+
+    def sparse(self) -> sp.csr_matrix:
+        """The assembled matrix."""
+        width = self.rows.shape[1]
+        row = np.repeat(self.rows, width, axis=1).reshape(-1)
+        column = np.tile(self.rows, (1, width)).reshape(-1)
+        keep = (row < self.size) & (column < self.size)
+        entries = (self.blocks.reshape(-1)[keep], (row[keep], column[keep]))
+        return sp.coo_matrix(entries, shape=(self.size, self.size)).tocsr()
+
+
+def product(blocks: Float[Array, "blocks width width"], rows: Int[Array, "blocks width"], x: Float[Array, " size"]) -> Array:
+    r"""$Hx$ without assembling $H$."""
+    padded = jnp.append(x, 0.0)
+    local = jnp.einsum("bij,bj->bi", blocks, padded[rows])
+    return jnp.zeros(x.shape[0] + 1).at[rows].add(local)[:-1]
+
+
+class Solved(NamedTuple):
+    """The solution, the relative residual reached, and how many iterations it took."""
+
+    solution: Float[np.ndarray, " size"]
+    residual: float
+    num_iterations: int
+
+
+class AbstractLinearSolver(eqx.Module):
+    """Factor once, solve often: `compute` prepares, `solve` applies."""
+
+    name: eqx.AbstractClassVar[str]
+
+    @abstractmethod
+    def compute(self, matrix: BlockSum, coordinates: Float[np.ndarray, "size dim"], previous: Any = None) -> Any:
+        """What the solver needs of the matrix; `coordinates` say where each unknown lies. `previous` is an earlier result for
+        a matrix of the same structure, parts of which may be used again."""
+
+    @abstractmethod
+    def solve(self, matrix: BlockSum, prepared: Any, rhs: Float[np.ndarray, " size"], tolerance: float) -> Solved:
+        """Solves to a relative residual of `tolerance`, or as near as rounding allows."""

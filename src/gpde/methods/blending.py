@@ -1,0 +1,97 @@
+r"""Prediction from overlapping patches: $u(x) = \sum_c \omega_c(x)\, u_c(x)$ with a continuous partition of unity.
+
+The patches of the $k$ centres nearest to $x$ take part, with $\omega_c \propto (1 - d_c / d_{k+1})^2$: a patch enters and leaves
+with weight zero, so nothing jumps where the set of nearest centres changes.
+"""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.spatial import cKDTree
+
+from gpde.functionals import Kernels, block
+from gpde.linear_operators import LinearOperator
+from gpde.methods.base import AbstractPredictor
+from gpde.methods.patches import Equations, slot_operators, variance
+from gpde.threads import map_chunks
+
+_NUM_BLENDED = 4
+# Doubles that a chunk of points may hold in gathered weights: 2^22 are 32 MB.
+_CHUNK_ENTRIES = 2**22
+
+
+class BlendedPatches(AbstractPredictor):
+    """Local functions of patches, blended. Variances are those of the nearest patch, given the values at its points."""
+
+    kernels: Kernels
+    equations: Equations
+    scale: Float[Array, " dim"]
+    centres: Float[Array, "patches dim"]
+    members: Int[Array, "patches members"]
+    weights: Float[Array, "patches members slots"]
+    nuggets: Float[Array, " patches"]
+
+    def values(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        patches, omega = self._blend(points, _NUM_BLENDED)
+        entries = patches.shape[1] * self.members.shape[1] * (self.weights.shape[2] + points.shape[1])
+        shared = (tuple(operators), self)
+        return map_chunks(_blended_values, shared, (points, patches, omega), max(1, _CHUNK_ENTRIES // entries))[0]
+
+    def variances(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        patches, _ = self._blend(points, 1)
+        width = self.members.shape[1] * (self.equations.rhs.shape[1] + self.equations.num_fields)
+        shared = (tuple(operators), self)
+        return map_chunks(_patch_variances, shared, (points, patches[:, 0]), max(1, _CHUNK_ENTRIES // width**2))[0]
+
+    def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:
+        """The patches that take part at each point, and their weights."""
+        scale = np.asarray(self.scale)
+        num_patches = self.centres.shape[0]
+        num = min(num, num_patches)
+        tree = cKDTree(np.asarray(self.centres) / scale)
+        distance, index = tree.query(points / scale, k=min(num + 1, num_patches), workers=-1)
+        distance, index = distance.reshape(len(points), -1), index.reshape(len(points), -1)
+        if index.shape[1] == num:  # no further centre: every patch takes part everywhere
+            return index, np.full(index.shape, 1.0 / num)
+        last = distance[:, -1:]
+        omega = np.where(last > 0, (1.0 - distance[:, :-1] / np.where(last > 0, last, 1.0)) ** 2, 1.0) + 1e-300
+        return index[:, :-1], omega / omega.sum(axis=1, keepdims=True)
+
+
+@eqx.filter_jit
+def _blended_values(
+    shared: tuple[tuple[LinearOperator, ...], BlendedPatches], points: Array, patches: Array, omega: Array
+) -> tuple[Array]:
+    operators, predictor = shared
+    sources = slot_operators(predictor.equations)
+
+    def one(x: Array, patch: Array) -> Array:
+        near = predictor.equations.points[predictor.members[patch]]
+        weights = predictor.weights[patch]
+        values = [
+            sum(block(predictor.kernels, o, s, x[None], near)[0] @ weights[:, slot] for slot, s in enumerate(sources))
+            for o in operators
+        ]
+        return jnp.stack(values)
+
+    local = jax.vmap(lambda x, row: jax.vmap(lambda patch: one(x, patch))(row))(points, patches)
+    return (jnp.einsum("pk,pko->po", omega, local),)
+
+
+@eqx.filter_jit
+def _patch_variances(shared: tuple[tuple[LinearOperator, ...], BlendedPatches], points: Array, patches: Array) -> tuple[Array]:
+    operators, p = shared
+
+    def one(x: Array, patch: Array) -> Array:
+        members, nugget = p.members[patch], p.nuggets[patch]
+        return jnp.stack([variance(p.equations, p.kernels, members, nugget, o, x) for o in operators])
+
+    return (jax.vmap(one)(points, patches),)

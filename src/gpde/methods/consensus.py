@@ -1,0 +1,379 @@
+r"""Consensus: the mini-batch objective minimised exactly, over all patches at once.
+
+Algorithm 1 samples $F(z) = E_I[\min_u \varphi(u, z; I)]$: each batch has its own local $u$, all batches share $z$. Here the
+batches are a cover by patches $c$ that share the values $w_i = u(x_i)$. With the equations linearised, a patch's minimum is
+$(w_c - m_c)^T S_c^{-1} (w_c - m_c)$ (`patches.py`), so one Gauss-Newton step is one sparse positive definite system
+
+$$ H \,\Delta w = -\sum_c R_c^T S_c^{-1} (w_c - m_c), \qquad H = \sum_c R_c^T S_c^{-1} R_c , $$
+
+over the values that no Dirichlet condition fixes. Then each point takes its operators' values from the patch that owns it and
+the equations are linearised anew. Nothing is sampled, so there is no statistical error.
+"""
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.batching import Cover, PointTable, cover, point_table, scaled_coordinates
+from gpde.functionals import Kernels, pair_covariance
+from gpde.gauss_newton import Damped, backtrack
+from gpde.gram import NUGGET_GROWTH
+from gpde.linear_operators import point_value
+from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
+from gpde.methods.blending import BlendedPatches
+from gpde.methods.patches import Equations, evaluate, localize, reduce
+from gpde.results import Outcome
+from gpde.threads import map_chunks
+
+LINEAR_SOLVERS = ("direct", "schwarz")
+# Unknowns up to which a sparse factorisation is faster than building a preconditioner.
+_DIRECT_UP_TO = 6000
+# Steps below this, relative to the solution, may be all rounding.
+_ROUNDING_MOVE = 1e-4
+# Doubles a chunk of patches holds in its covariances: 2^22 are 32 MB.
+_CHUNK_ENTRIES = 2**22
+
+
+class State(NamedTuple):
+    """The values at the points, field by field, the operators' values by point, and each patch's nugget."""
+
+    values: Float[np.ndarray, "points fields"]
+    operators: Float[Array, "points operators"]
+    latent: Float[Array, " size"]
+    fixed: Bool[np.ndarray, "points fields"]
+    cover: Cover
+    nuggets: Float[np.ndarray, " patches"]
+    weights: Float[np.ndarray, "patches members slots"] | None
+    prepared: Any
+    merit: float
+
+
+class Consensus(AbstractMethod):
+    """All patches at once.
+
+    **Arguments:**
+
+    - `batch_size`: points per patch. Larger is closer to the full GP and costs its cube.
+    - `num_patches`: None takes every point as a centre for small problems and fewer, relative to their number, for large ones.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when no value moves by more than `tolerance` times the largest.
+    - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: chosen by size.
+    - `linear_tolerance`: relative residual asked of the linear solver.
+    - `scaled_neighbours`: whether nearness is measured in units of the kernel's lengthscales.
+    - `max_escalations`: how often a patch's nugget may be raised tenfold.
+    - `max_halvings`: how far the line search on the equations' residual shortens a step.
+    """
+
+    name: ClassVar[str] = "consensus"
+    batch_size: int = 64
+    num_patches: int | None = None
+    max_steps: int = 30
+    tolerance: float = 1e-7
+    linear_solver: str | AbstractLinearSolver | None = None
+    linear_tolerance: float = 1e-10
+    scaled_neighbours: bool = True
+    max_escalations: int = 6
+    max_halvings: int = 12
+
+    def __check_init__(self) -> None:
+        check_count("Consensus", "batch_size", self.batch_size, least=2)
+        check_count("Consensus", "max_steps", self.max_steps, least=1)
+        check_count("Consensus", "max_escalations", self.max_escalations)
+        check_count("Consensus", "max_halvings", self.max_halvings)
+        check_positive("Consensus", "tolerance", self.tolerance)
+        check_positive("Consensus", "linear_tolerance", self.linear_tolerance)
+        if self.num_patches is not None:
+            check_count("Consensus", "num_patches", self.num_patches, least=1)
+        if isinstance(self.linear_solver, str) and self.linear_solver not in LINEAR_SOLVERS:
+            raise ValueError(
+                f"`Consensus`: `linear_solver` must be one of {LINEAR_SOLVERS} or a solver object; came {self.linear_solver!r}."
+            )
+
+    def check(self, setup: Setup) -> None:
+        """Every problem of the language can be solved."""
+
+    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
+        del seed  # nothing is random here
+        table = point_table(setup.collocation)
+        coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
+        patches = cover(coordinates, self.batch_size, self.num_patches or default_num_patches(table.num_points))
+        operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
+        values, fixed = _start(table, operators, setup.kernels)
+        nuggets = np.full(len(patches.members), setup.nugget)
+        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, None, math.inf)
+
+    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+        table, kernels = point_table(setup.collocation), setup.kernels
+        equations, unit = _linearized(table, state.operators, kernels)
+        reduced = self._reduce(equations, kernels, state)
+        if reduced is None:
+            return state, {}, Outcome.NOT_POSITIVE_DEFINITE
+        precision, mean, nuggets = reduced
+        # Unknowns: values that nothing fixes, point by point and field by field.
+        number = np.where(state.fixed.reshape(-1), -1, np.cumsum(~state.fixed.reshape(-1)) - 1)
+        size = int(np.sum(~state.fixed))
+        rows = _value_rows(state.cover.members, table.collocation.num_fields)
+        unknown = np.where(number[rows] < 0, size, number[rows]).astype(np.int32)
+        gap = mean - state.values.reshape(-1)[rows]
+        pull = np.einsum("bij,bj->bi", precision, gap)
+        rhs = np.bincount(unknown.reshape(-1), weights=pull.reshape(-1), minlength=size + 1)[:size]
+        solver = self._solver(size)
+        matrix = BlockSum(precision, unknown, size)
+        coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
+        where = np.repeat(coordinates, table.collocation.num_fields, axis=0)[~state.fixed.reshape(-1)]
+        prepared = solver.compute(matrix, where, state.prepared)
+        solved = solver.solve(matrix, prepared, rhs, self.linear_tolerance)
+        change = np.zeros(state.fixed.size)
+        change[~state.fixed.reshape(-1)] = solved.solution
+        values = state.values + change.reshape(state.values.shape)
+        del matrix, precision
+        info: Info = {
+            "linear_residual": solved.residual,
+            "linear_iterations": solved.num_iterations,
+            "linear_solver": solver.name,
+            "nugget": float(nuggets.max()),
+        }
+        if not np.isfinite(values).all():
+            return state, info, Outcome.NOT_FINITE
+        weights, operators = self._localize(equations, kernels, state.cover, values, nuggets, table)
+        return self._damped(table, state, values, operators, nuggets, weights, prepared, unit, info)
+
+    def _damped(
+        self,
+        table: PointTable,
+        state: State,
+        values: np.ndarray,
+        operators: Array,
+        nuggets: np.ndarray,
+        weights: np.ndarray,
+        prepared: Any,
+        unit: Array,
+        info: Info,
+    ) -> tuple[State, Info, Outcome | None]:
+        """The step, shortened until the equations' residual is no larger than before."""
+        # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
+        first = state.weights is None
+        damped = _line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
+        t, accepted = float(damped.damping), bool(damped.accepted)
+        largest = np.abs(values).max()
+        move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
+        info |= {"objective": float(damped.objective), "step": move, "damping": t}
+        small = move <= _ROUNDING_MOVE
+        if not accepted and not small:
+            return state, info, Outcome.STALLED
+        if not accepted:
+            t = 1.0  # at the limit of rounding no step can lower the residual, and the whole one is as good as any
+        reached = (1 - t) * state.operators + t * operators
+        new = State(
+            values=state.values + t * (values - state.values),
+            operators=reached,
+            latent=table.scatter(reached),
+            fixed=state.fixed,
+            cover=state.cover,
+            nuggets=nuggets,
+            weights=weights if t == 1.0 or first else (1 - t) * state.weights + t * weights,
+            prepared=prepared,
+            merit=float(damped.objective),
+        )
+        linear = table.collocation.linear and t == 1.0
+        done = move <= self.tolerance or linear or not accepted
+        return new, info, Outcome.CONVERGED if done else None
+
+    def _solver(self, size: int) -> AbstractLinearSolver:
+        if isinstance(self.linear_solver, AbstractLinearSolver):
+            return self.linear_solver
+        name = self.linear_solver or ("direct" if size <= _DIRECT_UP_TO else "schwarz")
+        return Direct() if name == "direct" else Schwarz()
+
+    def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Every patch reduced to its values; patches whose factorisation fails take a larger nugget."""
+        members, nuggets = state.cover.members, state.nuggets.copy()
+        chunk = _chunk_size(equations, members.shape[1])
+        precision, mean, good = map_chunks(_reduce_patches, (equations, kernels), (members, nuggets), chunk)
+        for _ in range(self.max_escalations):
+            bad = np.flatnonzero(~good)
+            if len(bad) == 0:
+                break
+            nuggets[bad] *= NUGGET_GROWTH
+            precision[bad], mean[bad], good[bad] = map_chunks(
+                _reduce_patches, (equations, kernels), (members[bad], nuggets[bad]), chunk
+            )
+        return (precision, mean, nuggets) if good.all() else None
+
+    def _localize(
+        self, equations: Equations, kernels: Kernels, patches: Cover, values: np.ndarray, nuggets: np.ndarray, table: PointTable
+    ) -> tuple[np.ndarray, Array]:
+        """Each patch's function, and the operators' values at each point from the patch that owns it."""
+        rows = _value_rows(patches.members, table.collocation.num_fields)
+        owned = patches.owned()
+        weights, at_owned = map_chunks(
+            _localize_patches,
+            (equations, kernels),
+            (patches.members, values.reshape(-1)[rows], nuggets, owned),
+            _chunk_size(equations, patches.members.shape[1]),
+        )
+        operators = np.zeros((table.num_points, table.num_operators))
+        patch, slot = np.nonzero(owned >= 0)
+        operators[patches.members[patch, owned[patch, slot]]] = at_owned[patch, slot]
+        return weights, jnp.where(table.active, jnp.asarray(operators), 0.0)
+
+    def latent(self, state: State) -> Float[Array, " size"]:
+        return state.latent
+
+    def nugget(self, setup: Setup, state: State) -> float:
+        return float(state.nuggets.max())
+
+    def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
+        raised = int(np.sum(state.nuggets > setup.nugget))
+        text = (state.cover.text(),)
+        if raised:
+            text += (f"{raised} patches took a larger nugget, up to {state.nuggets.max():.1e}",)
+        return text
+
+    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+        table = point_table(setup.collocation)
+        equations, _ = _linearized(table, state.operators, setup.kernels)
+        points = np.asarray(table.points)
+        num_slots = table.num_operators + table.collocation.num_fields
+        none = np.zeros((*state.cover.members.shape, num_slots))
+        return BlendedPatches(
+            kernels=setup.kernels,
+            equations=equations,
+            scale=jnp.asarray(_scale(setup.kernels, points.shape[1], self.scaled_neighbours)),
+            centres=jnp.asarray(points[state.cover.centres]),
+            members=jnp.asarray(state.cover.members),
+            weights=jnp.asarray(none if state.weights is None else state.weights),
+            nuggets=jnp.asarray(state.nuggets),
+        )
+
+
+def default_num_patches(num_points: int) -> int:
+    """Every point a centre up to 3000 points, then fewer relative to their number, down to an eighth."""
+    if num_points <= 3000:
+        return num_points
+    return max(3000, num_points // (4 if num_points <= 30000 else 8))
+
+
+def _value_rows(members: Int[np.ndarray, "patches members"], num_fields: int) -> Int[np.ndarray, "patches values"]:
+    """Where a patch's values stand among all values, field by field."""
+    return np.concatenate([members * num_fields + field for field in range(num_fields)], axis=1)
+
+
+def _chunk_size(equations: Equations, num_members: int) -> int:
+    width = num_members * (equations.rhs.shape[1] + equations.num_fields)
+    return max(1, _CHUNK_ENTRIES // width**2)
+
+
+@eqx.filter_jit
+def _reduce_patches(shared: tuple[Equations, Kernels], members: Array, nuggets: Array):
+    equations, kernels = shared
+    return tuple(jax.vmap(lambda m, n: reduce(equations, kernels, m, n))(members, nuggets))
+
+
+@eqx.filter_jit
+def _localize_patches(shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array):
+    equations, kernels = shared
+
+    def one(members: Array, values: Array, nugget: Array, owned: Array) -> tuple[Array, Array]:
+        local = localize(equations, kernels, members, values, nugget)
+        points = equations.points[members[jnp.maximum(owned, 0)]]
+        return local.weights, evaluate(equations, kernels, members, local.weights, equations.operators, points)
+
+    return jax.vmap(one)(members, values, nuggets, owned)
+
+
+@eqx.filter_jit
+def _linearized(
+    table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
+) -> tuple[Equations, Float[Array, "points equations"]]:
+    """The equations at the current values of the operators, and the prior standard deviation of each."""
+    index = jnp.arange(table.num_points)
+    coefficients = jax.vmap(table.gradient)(index, operators)
+    residual = jax.vmap(table.residual)(index, operators)
+    equations = Equations(
+        operators=table.collocation.functionals.operators,
+        num_fields=table.collocation.num_fields,
+        points=table.points,
+        coefficients=coefficients,
+        rhs=jnp.einsum("ped,pd->pe", coefficients, operators) - residual,
+        noise_variance=table.noise_variance,
+        used=table.has_equation & jnp.asarray(_dirichlet(table)[0] < 0),
+    )
+    prior = [jax.vmap(lambda x, pair=pair_covariance(kernels, o, o): pair(x, x))(table.points) for o in equations.operators]
+    return equations, jnp.sqrt(jnp.einsum("ped,dp->pe", coefficients**2, jnp.stack(prior)))
+
+
+@eqx.filter_jit
+def _line_search(
+    table: PointTable,
+    old: Float[Array, "points operators"],
+    new: Float[Array, "points operators"],
+    unit: Float[Array, "points equations"],
+    first: Bool[Array, ""],
+    max_halvings: int,
+) -> Damped:
+    r"""Backtracking on $\tfrac12\sum_i |f_i(z_i) - y_i|^2$ in units of the prior, over the exact equations.
+
+    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself.
+    """
+    index = jnp.arange(table.num_points)
+    counted = table.has_equation & (table.noise_variance == 0) & jnp.asarray(_dirichlet(table)[0] < 0) & (unit > 0)
+
+    def merit(operators: Array) -> Array:
+        residual = jax.vmap(table.residual)(index, operators)
+        return 0.5 * jnp.sum(jnp.where(counted, residual / jnp.where(unit > 0, unit, 1.0), 0.0) ** 2)
+
+    def trial(t: Array) -> tuple[Array, Array]:
+        operators = (1 - t) * old + t * new
+        return operators, merit(operators)
+
+    return backtrack(trial, jnp.where(first, jnp.inf, merit(old)), max_halvings=max_halvings)
+
+
+def _dirichlet(table: PointTable) -> tuple[Int[np.ndarray, "points equations"], Int[np.ndarray, "points equations"]]:
+    """For each equation that fixes a field's value: the field, and the slot of its value; -1 for other equations."""
+    dim = table.points.shape[1]
+    slots = {operator: k for k, operator in enumerate(table.collocation.functionals.operators)}
+    field_of = {point_value(field, dim): field for field in range(table.collocation.num_fields)}
+    fields, where = [], []
+    for part in table.collocation.parts:
+        field_row, slot_row = np.full((2, table.num_equations), -1)
+        for e, kind in enumerate(part.reading.kinds):
+            if kind.dirichlet and not part.noisy:
+                operator = part.reading.operators[kind.looks_at[0]]
+                field_row[e], slot_row[e] = field_of[operator], slots[operator]
+        fields.append(np.tile(field_row, (part.num_points, 1)))
+        where.append(np.tile(slot_row, (part.num_points, 1)))
+    return np.concatenate(fields), np.concatenate(where)
+
+
+def _start(
+    table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
+) -> tuple[Float[np.ndarray, "points fields"], Bool[np.ndarray, "points fields"]]:
+    """The values to start from: those of the operators where they are known, with Dirichlet values put in and fixed."""
+    equations, _ = _linearized(table, operators, kernels)
+    num_points, num_fields = table.num_points, table.collocation.num_fields
+    values, fixed = np.zeros((num_points, num_fields)), np.zeros((num_points, num_fields), dtype=bool)
+    own = np.asarray(operators)
+    dim = table.points.shape[1]
+    for slot, operator in enumerate(equations.operators):
+        for field in range(num_fields):
+            if operator == point_value(field, dim):
+                values[:, field] = own[:, slot]
+    fields, slots = _dirichlet(table)
+    rhs, coefficients = np.asarray(equations.rhs), np.asarray(equations.coefficients)
+    for e in range(table.num_equations):
+        points = np.flatnonzero(fields[:, e] >= 0)
+        field, slot = fields[points, e], slots[points, e]
+        values[points, field] = rhs[points, e] / coefficients[points, e, slot]
+        fixed[points, field] = True
+    return values, fixed
+
+
+def _scale(kernels: Kernels, dim: int, scaled: bool) -> Float[np.ndarray, " dim"]:
+    return 1.0 / scaled_coordinates(np.ones((1, dim)), kernels, scaled)[0]

@@ -1,0 +1,211 @@
+r"""Prediction from a batch of neighbours (Remark 2.2): no global system is ever solved.
+
+For a point $x$ the batch is the one of the training point nearest to it, $I$. Around the final latent values $z$ the
+proximal step is solved once more, with weight $\rho$ and the equations linearised at $z$, and its minimiser
+$u = \kappa(\cdot, \phi_I)(\kappa(\phi_I, \phi_I) + \eta R)^{-1} \tilde z_I$ (2.15) is evaluated at $x$.
+"""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy.spatial import cKDTree
+
+from gpde.batching import neighbours
+from gpde.functionals import Kernels, block, pair_covariance
+from gpde.gram import add_diagonal, half_solve, solve
+from gpde.linear_operators import LinearOperator
+from gpde.methods.base import AbstractPredictor
+from gpde.methods.blas_threads import single_blas_thread
+from gpde.methods.proximal import BatchPrior, ProximalProblem, batch_prior, conditioned, escalated, smoother
+
+# Points that share a factorisation, batches factored together, and batches per compiled call.
+_GROUP_SIZES = (1, 4, 16, 64)
+_CHUNK_BATCHES = 8
+_CALL_BATCHES = 256
+
+
+class LocalPredictor(AbstractPredictor):
+    r"""Each point is predicted by the batch of its nearest training point.
+
+    Point by point: where it is, which operators it has, latent values $z$, the linearised equations $\Psi z' = b$ (rows
+    `coefficients`, `rhs`) with their `noise` ($\Lambda$: 0 exact, 1 in slots without an equation), and $Q$ (`metric`; None is
+    the diagonal of the Gram matrix). Nearness is measured in units of `lengthscales`.
+
+    Its variance is that of the same local Gaussian process: the prior given the batch's linearised equations and its latent
+    values, these with the variance $\lambda Q/\rho$ at which the proximal term holds them.
+    """
+
+    kernels: Kernels
+    operators: tuple[LinearOperator, ...] = eqx.field(static=True)
+    points: Float[Array, "points dim"]
+    lengthscales: Float[np.ndarray, " dim"]
+    active: Bool[Array, "points operators"]
+    latent: Float[Array, "points operators"]
+    coefficients: Float[Array, "points equations operators"]
+    rhs: Float[Array, "points equations"]
+    noise: Float[Array, "points equations"]
+    metric: Float[Array, "points operators"] | None
+    nugget: Float[Array, " operators"]
+    regularization: float
+    proximal_weight: float
+    batch_size: int
+    max_escalations: int
+
+    @classmethod
+    def around(
+        cls,
+        problem: ProximalProblem,
+        latent: Float[Array, "points operators"],
+        lengthscales: Float[np.ndarray, " dim"],
+        nugget: float,
+        proximal_weight: float,
+        batch_size: int,
+        max_escalations: int,
+    ) -> "LocalPredictor":
+        """The predictor for the equations linearised at latent values."""
+        table, lam = problem.table, problem.regularization
+        everything = jnp.arange(table.num_points)
+        unit = jnp.ones((table.num_operators, table.num_points))
+        psi, residual = eqx.filter_jit(problem.linearized)(everything, latent, unit)
+        identity = jnp.ones_like(latent) if problem.metric is None else problem.metric
+        # A relaxed equation has the weight 1/M of its batch, not of all points.
+        noise = jnp.where(table.noise_variance > 0, table.noise_variance, 0.0 if problem.eliminate else lam * batch_size)
+        return cls(
+            kernels=problem.kernels,
+            operators=table.collocation.functionals.operators,
+            points=table.points,
+            lengthscales=lengthscales,
+            active=table.active,
+            latent=latent,
+            coefficients=psi.transpose(2, 0, 1),
+            rhs=(jnp.sum(psi * latent.T[None], axis=1) - residual).T,
+            noise=jnp.where(table.has_equation, noise, 1.0),
+            metric=None if problem.gram_diagonal else identity,
+            nugget=nugget * problem.nugget_scale,
+            regularization=lam,
+            proximal_weight=proximal_weight,
+            batch_size=batch_size,
+            max_escalations=max_escalations,
+        )
+
+    def values(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        return self._evaluated(_values, tuple(operators), points)
+
+    def variances(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        return self._evaluated(_variances, tuple(operators), points)
+
+    def _evaluated(
+        self, local: "_Local", operators: tuple[LinearOperator, ...], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        """Groups the points by batch, so that every batch is factored about once, and evaluates in calls of one shape."""
+        coordinates = np.asarray(self.points) / self.lengthscales
+        _, centre = cKDTree(coordinates).query(points / self.lengthscales, workers=-1)
+        order = np.argsort(centre, kind="stable")
+        centres, first, counts = np.unique(centre[order], return_index=True, return_counts=True)
+        width = next((size for size in _GROUP_SIZES if size >= counts.mean()), _GROUP_SIZES[-1])
+        # A group is one batch and up to `width` of its points; the last point is repeated to fill a group.
+        groups = [(c, order[f + skip : f + n][:width]) for c, f, n in zip(centres, first, counts, strict=True)
+                  for skip in range(0, n, width)]  # fmt: skip
+        members = np.stack([np.resize(np.pad(which, (0, width - len(which)), "edge"), width) for _, which in groups])
+        batches = neighbours(coordinates, coordinates[[c for c, _ in groups]], self.batch_size)
+        out = np.empty((len(points), len(operators)))
+        size = min(_CALL_BATCHES, len(groups))
+        for start in range(0, len(groups), size):
+            # The last call overlaps the one before it: one shape is compiled.
+            here = slice(max(0, min(start, len(groups) - size)), None)
+            here = slice(here.start, here.start + size)
+            with single_blas_thread():
+                values = np.asarray(_in_bulk(self, local, operators, batches[here], points[members[here]]))
+            out[members[here].reshape(-1)] = values.reshape(-1, len(operators))
+        return out
+
+    def prior(self, batch: Int[Array, " batch"]) -> BatchPrior:
+        """The prior of a batch, its nugget raised where it must be."""
+
+        def at(growth: Array) -> BatchPrior:
+            nugget = growth * self.nugget
+            return batch_prior(self.kernels, self.operators, self.points[batch], self.active[batch], nugget)
+
+        prior, _ = escalated(at, jnp.ones(()), self.max_escalations)
+        return prior if self.metric is None else prior._replace(metric=prior.unit**2 / self.metric[batch].T)
+
+    def cross(
+        self, operators: tuple[LinearOperator, ...], batch: Int[Array, " batch"], points: Float[Array, "group dim"]
+    ) -> Float[Array, "operators group size"]:
+        r"""$\kappa(L \delta_x, \phi_I)$."""
+        x = self.points[batch]
+        return jnp.stack(
+            [jnp.concatenate([block(self.kernels, o, own, points, x) for own in self.operators], axis=1) for o in operators]
+        )
+
+
+_Local = Callable[[LocalPredictor, tuple[LinearOperator, ...], Int[Array, " batch"], Float[Array, "group dim"]], Array]
+
+
+def _values(
+    predictor: LocalPredictor,
+    operators: tuple[LinearOperator, ...],
+    batch: Int[Array, " batch"],
+    points: Float[Array, "group dim"],
+) -> Float[Array, "group operators"]:
+    prior = predictor.prior(batch)
+    rho = predictor.proximal_weight
+    a = smoother(prior, predictor.regularization, rho)
+    old = predictor.latent[batch].T / prior.unit
+    centre = (a @ (rho * prior.metric * old).reshape(-1)).reshape(prior.unit.shape)
+    psi = predictor.coefficients[batch].transpose(1, 2, 0) * prior.unit[None]
+    gap = predictor.rhs[batch].T - jnp.sum(psi * centre[None], axis=1)
+    z, _ = conditioned(a, centre.reshape(-1), psi, gap, predictor.noise[batch].T / predictor.regularization)
+    weights = solve(prior.lower, z) / prior.unit.reshape(-1)
+    used = predictor.active[batch].T.reshape(-1)
+    return (predictor.cross(operators, batch, points) @ jnp.where(used, weights, 0.0)).T
+
+
+def _variances(
+    predictor: LocalPredictor,
+    operators: tuple[LinearOperator, ...],
+    batch: Int[Array, " batch"],
+    points: Float[Array, "group dim"],
+) -> Float[Array, "group operators"]:
+    prior = predictor.prior(batch)
+    size = prior.lower.shape[0]
+    psi = predictor.coefficients[batch].transpose(1, 2, 0) * prior.unit[None]
+    _, num_operators, num_points = psi.shape
+    eye = jnp.eye(num_points)
+    dense = jnp.concatenate([jnp.concatenate([row[d][:, None] * eye for d in range(num_operators)], axis=1) for row in psi])
+    rows = jnp.concatenate([jnp.eye(size), dense])
+    held = predictor.regularization / (predictor.proximal_weight * prior.metric.reshape(-1))
+    noise = jnp.concatenate([held, predictor.noise[batch].T.reshape(-1)])
+    half = rows @ prior.lower
+    lower = jnp.linalg.cholesky(add_diagonal(half @ half.T, noise), symmetrize_input=False)
+    used = predictor.active[batch].T.reshape(-1)
+    cross = predictor.cross(operators, batch, points) * jnp.where(used, 1 / prior.unit.reshape(-1), 0.0)[None, None, :]
+
+    def conditional(operator: LinearOperator, covariances: Array) -> Array:
+        pair = pair_covariance(predictor.kernels, operator, operator)
+        return jax.vmap(lambda p: pair(p, p))(points) - jnp.sum(half_solve(lower, rows @ covariances.T) ** 2, axis=0)
+
+    return jnp.maximum(jnp.stack([conditional(o, c) for o, c in zip(operators, cross, strict=True)], axis=1), 0.0)
+
+
+@eqx.filter_jit
+def _in_bulk(
+    predictor: LocalPredictor,
+    local: _Local,
+    operators: tuple[LinearOperator, ...],
+    batches: Int[Array, "groups batch"],
+    points: Float[Array, "groups group dim"],
+) -> Float[Array, "groups group operators"]:
+    return jax.lax.map(
+        lambda group: local(predictor, operators, *group),
+        (jnp.asarray(batches), jnp.asarray(points)),
+        batch_size=min(_CHUNK_BATCHES, len(batches)),
+    )

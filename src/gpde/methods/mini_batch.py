@@ -1,0 +1,326 @@
+r"""Algorithm 1 of the paper: the latent values of a few points at a time.
+
+Each step draws a batch $I_k$ of $M$ points and solves the proximal problem (2.10) on it, which by Lemma 2.5 is
+finite-dimensional, (2.16): `proximal.py`. A batch is a point and its nearest, so there are only $N$ different ones, and what a
+step needs of its batch is computed once for all of them: `factor_cache.py`. The loop is in `stepping.py`.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from gpde.batching import neighbours, point_table, scaled_coordinates
+from gpde.methods import schedules
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
+from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
+from gpde.methods.blas_threads import single_blas_thread
+from gpde.methods.factor_cache import FactorCache
+from gpde.methods.latent_bounds import bound_tables, bounds_on_eliminated, check_fixed_values
+from gpde.methods.local_prediction import LocalPredictor
+from gpde.methods.output_step import global_representer
+from gpde.methods.proximal import ProximalProblem, operator_scale
+from gpde.methods.stepping import Progress, Record, plan, take_steps
+from gpde.results import Outcome
+
+# A run is this many compiled calls: callbacks and progress see it after each.
+_NUM_CALLS = 100
+_AVERAGED_STEPS = 10  # the paper's loss curves average the last ten steps (Sec. 4.1)
+# The mean loss must fall by this fraction from one window of `patience` steps to the next.
+_PLATEAU = 1e-3
+_CHOICES = {
+    "constraints": ("eliminate", "relax"),
+    "output": ("last", "uniform"),
+    "prediction": ("local", "global"),
+}
+
+
+class State(NamedTuple):
+    r"""Latent values by point, the steps done and their losses, for every batch how often its nugget was raised.
+
+    `output` is $z^{k^*}$ once it has been reached, where a random iterate is asked for. The rest does not change.
+    """
+
+    values: Float[Array, "points operators"]
+    losses: Float[np.ndarray, " steps"]
+    raised: Int[Array, " batches"]
+    output: Float[Array, "points operators"] | None
+    problem: ProximalProblem
+    batches: Int[Array, "batches batch"] | None
+    cache: FactorCache | None
+    seed: int
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.losses)
+
+
+class MiniBatch(AbstractMethod):
+    r"""Algorithm 1, by default with the preconditioned step of Remark 2.3.
+
+    **Main arguments:**
+
+    - `batch_size`: $M$, a drawn point and its nearest neighbours.
+    - `num_steps`: $K$.
+    - `proximal_weight`: $\gamma_k$, a number, a schedule (`schedules.py`), one in words such as `"geometric(1e4, 1e8)"`, or any
+      function of the step. Larger means a shorter move. None: see `default_weight`.
+
+    **Other arguments:**
+
+    - `regularization`: $\lambda$. What matters is $\gamma/\lambda$.
+    - `slack_weight`: $\beta$. None puts the block nugget in the place of $\lambda M/\beta$ (Remark 2.6).
+    - `proximal_metric`: $Q_k$: `"gram-diagonal"`, `"identity"`, or positive numbers, one per latent value.
+    - `constraints`: `"eliminate"`, `"relax"` (the term $\tfrac1{2M}|f(z)-y|^2$), or None: eliminate where possible.
+    - `bounds`: the set $\mathcal X$: lowest and highest values of functionals, as `{"u": (0, 1)}`, by name or index.
+    - `sampler`: `"nearest"`, `"uniform"`, or a function of a key, the number of points and $M$ that returns $M$ indices.
+    - `replacement`: whether centres are drawn independently, or in random permutations of all points.
+    - `scaled_neighbours`: nearness in units of the kernel's lengthscales, or in plain coordinates.
+    - `max_inner_steps`, `inner_tolerance`: Gauss-Newton on a batch ends when no value, in units of its prior standard
+      deviation, moves by more than the tolerance.
+    - `output`: the `"last"` iterate, or one before a `"uniform"`ly drawn step, as in the paper's theorem.
+    - `prediction`: `"local"` (Remark 2.2) or `"global"` (2.11), with $\rho$ `final_proximal_weight` (None: the last $\gamma$).
+    - `patience`: ends the run when the mean loss of this many steps is no lower than that of as many before; None: never.
+    - `memory_budget`: megabytes for factors kept between steps. None: a quarter of the memory, if steps enough will use them.
+    - `parallel_batches`: how many disjoint batches may be stepped together; the result is that of stepping one by one.
+    - `max_escalations`: how often the nugget of a failing batch is raised tenfold before the batch is skipped.
+    """
+
+    name: ClassVar[str] = "mini-batch"
+    batch_size: int = 64
+    num_steps: int = 40_000
+    proximal_weight: schedules.Weight | None = None
+    regularization: float | int = 1.0
+    slack_weight: float | int | None = None
+    proximal_metric: Any = "gram-diagonal"
+    constraints: str | None = None
+    bounds: Mapping[str | int, tuple[float | int, float | int]] | None = None
+    sampler: str | Sampler = "nearest"
+    replacement: bool = True
+    scaled_neighbours: bool = True
+    max_inner_steps: int = 30
+    inner_tolerance: float | int = 1e-5
+    output: str = "last"
+    prediction: str = "local"
+    final_proximal_weight: float | int | None = None
+    patience: int | None = None
+    memory_budget: float | int | None = None
+    parallel_batches: int = 1
+    max_escalations: int = 5
+
+    def __check_init__(self) -> None:
+        for name in ("batch_size", "num_steps", "max_inner_steps", "parallel_batches"):
+            check_count("MiniBatch", name, getattr(self, name), 1)
+        check_count("MiniBatch", "max_escalations", self.max_escalations)
+        for name in ("regularization", "inner_tolerance"):
+            check_positive("MiniBatch", name, getattr(self, name))
+        for name in ("slack_weight", "final_proximal_weight"):
+            if getattr(self, name) is not None:
+                check_positive("MiniBatch", name, getattr(self, name))
+        if self.patience is not None:
+            check_count("MiniBatch", "patience", self.patience, 1)
+        if self.memory_budget is not None and not self.memory_budget >= 0:
+            raise ValueError(f"`MiniBatch`: `memory_budget` is in megabytes, 0 or more; came {self.memory_budget!r}.")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in (*choices, *([None] if name == "constraints" else [])):
+                raise ValueError(f"`MiniBatch`: `{name}` must be one of {choices}; came {getattr(self, name)!r}.")
+        if self.sampler not in ("nearest", "uniform") and not callable(self.sampler):
+            raise ValueError(f"`MiniBatch`: `sampler` must be 'nearest', 'uniform' or a function; came {self.sampler!r}.")
+        if isinstance(self.proximal_metric, str) and self.proximal_metric not in ("gram-diagonal", "identity"):
+            raise ValueError(
+                "`MiniBatch`: `proximal_metric` must be 'gram-diagonal', 'identity' or positive numbers, one per latent value; "
+                f"came {self.proximal_metric!r}."
+            )
+        if self.proximal_weight is not None:
+            schedules.levels(self.proximal_weight, self.num_steps)
+
+    @property
+    def max_steps(self) -> int:
+        return self.num_steps
+
+    def check(self, setup: Setup) -> None:
+        collocation = setup.collocation
+        if self.constraints == "eliminate" and not collocation.can_eliminate:
+            stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]
+            raise ValueError(
+                f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
+                'its functionals, so it cannot be solved for one. Use `constraints="relax"`.'
+            )
+        if self.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, self.bounds)):
+            raise ValueError(
+                f"`bounds`: {taken} is what the equations are solved for, so it cannot be bounded as well. "
+                'Use `constraints="relax"`.'
+            )
+        bound_tables(setup, self.bounds, eliminate=False)
+        self._metric(setup)
+
+    def form(self, setup: Setup) -> str:
+        """How the equations are held."""
+        if self.constraints is not None:
+            return self.constraints
+        possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds)
+        return "eliminate" if possible else "relax"
+
+    def problem(self, setup: Setup) -> ProximalProblem:
+        """The problem each step solves on its batch."""
+        table = point_table(setup.collocation)
+        scale = operator_scale(setup.kernels, table)
+        eliminate = self.form(setup) == "eliminate"
+        return ProximalProblem(
+            table=table,
+            kernels=setup.kernels,
+            nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
+            metric=self._metric(setup),
+            bounds=bound_tables(setup, self.bounds, eliminate=eliminate),
+            regularization=float(self.regularization),
+            gram_diagonal=isinstance(self.proximal_metric, str) and self.proximal_metric == "gram-diagonal",
+            eliminate=eliminate,
+            max_inner_steps=self.max_inner_steps,
+            inner_tolerance=float(self.inner_tolerance),
+        )
+
+    def levels(self, setup: Setup) -> tuple[schedules.Level, ...]:
+        """The proximal weights of the run."""
+        weight = self.proximal_weight
+        if weight is None:
+            num_points = setup.collocation.num_points
+            visits = self.num_steps * min(self.batch_size, num_points) / num_points
+            weight = default_weight(visits, self.regularization)
+        return schedules.levels(weight, self.num_steps)
+
+    def start_nugget(self, setup: Setup) -> float:
+        r"""$\eta$, or $\lambda M / \beta$ where there is a slack weight."""
+        return setup.nugget if self.slack_weight is None else self.regularization * self.batch_size / self.slack_weight
+
+    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
+        problem = self.problem(setup)
+        table = problem.table
+        given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
+        values = eqx.filter_jit(problem.retract)(jnp.arange(table.num_points), given)
+        if problem.eliminate:
+            check_fixed_values(setup, self.bounds, table, values)
+        batches = cache = None
+        if self.sampler == "nearest":
+            coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
+            batches = jnp.asarray(neighbours(coordinates, coordinates, self.batch_size))
+            # Factors of all batches are worth computing if each is used about once before the weight changes.
+            if self.memory_budget is not None or self.num_steps >= table.num_points * len(self.levels(setup)):
+                cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
+        raised = jnp.zeros(table.num_points, dtype=int)
+        return State(values, np.zeros(0), raised, None, problem, batches, cache, seed)
+
+    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+        """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
+        size = math.ceil(self.num_steps / _NUM_CALLS)
+        first = state.num_steps
+        last = min(first + size, self.num_steps)
+        table, rows = self._drawn(state, first, size)
+        levels, output_step = self.levels(setup), self._output_step(state)
+        nugget, output = jnp.asarray(self.start_nugget(setup)), state.output
+        raised = state.raised if state.batches is not None else jnp.zeros(size, dtype=int)
+        progress = Progress(state.values, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
+        # A call is cut where the weight changes and where the iterate is put out.
+        cuts = {first, last, *(c for c in (output_step, *(level.first for level in levels)) if first < c < last)}
+        with single_blas_thread():
+            for start, stop in zip(sorted(cuts)[:-1], sorted(cuts)[1:], strict=True):
+                output = progress.values if start == output_step else output
+                weight = [level.weight for level in levels if level.first <= start][-1]
+                factors = None if state.cache is None else state.cache.at(weight)
+                steps, num_groups = plan(table, rows[start - first : stop - first], self.parallel_batches, size)
+                progress = take_steps(
+                    state.problem, factors, steps, progress, jnp.asarray(num_groups), jnp.asarray(start - first),
+                    jnp.asarray(weight), nugget, self.max_escalations,
+                )  # fmt: skip
+            values, raised, record = jax.block_until_ready(progress)
+        losses = np.concatenate([state.losses, np.asarray(record.loss)[: last - first]])
+        state = state._replace(values=values, losses=losses, output=output)
+        if state.batches is not None:
+            state = state._replace(raised=raised)
+        averages = _moving_average(losses[max(0, first - _AVERAGED_STEPS) :])[first - last :]
+        info = {
+            "loss": float(averages[-1]),
+            "losses": losses[first:],
+            "averaged_losses": averages,
+            "inner_steps": np.asarray(record.num_inner)[: last - first],
+            "num_steps": last - first,
+        }
+        return state, info, self._outcome(state, first)
+
+    def _outcome(self, state: State, first: int) -> Outcome | None:
+        if np.all(np.isnan(state.losses[first:])):
+            return Outcome.NOT_POSITIVE_DEFINITE
+        if state.num_steps == self.num_steps:
+            return Outcome.FINISHED
+        if self.patience is not None and state.num_steps >= 2 * self.patience:
+            before, now = (np.nanmean(part) for part in np.split(state.losses[-2 * self.patience :], 2))
+            if now > before - _PLATEAU * abs(before):
+                return Outcome.PLATEAU
+        return None
+
+    def _drawn(self, state: State, first: int, num: int) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
+        """The batches of the next steps: a table, and a row of it for each step."""
+        num_points, seed = state.values.shape[0], state.seed
+        if state.batches is not None:
+            return state.batches, drawn_centres(num_points, first, num, seed, replacement=self.replacement)
+        size = min(self.batch_size, num_points)
+        return drawn_batches(self.sampler, num_points, size, first, num, seed), np.arange(num)
+
+    def _output_step(self, state: State) -> int:
+        r"""The step before which the iterate is put out, $k^*$ counted from zero; -1 where the last one is."""
+        return int(np.random.default_rng([state.seed, 1]).integers(self.num_steps)) if self.output == "uniform" else -1
+
+    def _reached(self, state: State) -> Float[Array, "points operators"]:
+        return state.values if state.output is None else state.output
+
+    def latent(self, state: State) -> Float[Array, " size"]:
+        return state.problem.table.scatter(self._reached(state))
+
+    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+        rho = self.levels(setup)[-1].weight if self.final_proximal_weight is None else self.final_proximal_weight
+        nugget, values = self.start_nugget(setup), self._reached(state)
+        if self.prediction == "global":
+            return global_representer(setup, state.problem, values, nugget, float(rho), self.max_escalations)
+        dim = state.problem.table.points.shape[1]
+        lengthscales = 1 / scaled_coordinates(np.ones((1, dim)), setup.kernels, self.scaled_neighbours)[0]
+        size = min(self.batch_size, setup.collocation.num_points)
+        return LocalPredictor.around(state.problem, values, lengthscales, nugget, float(rho), size, self.max_escalations)
+
+    def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
+        notes = []
+        raised = np.asarray(state.raised)
+        if raised.any():
+            largest = self.start_nugget(setup) * 10.0 ** raised.max()
+            notes.append(f"the nugget was raised on {np.sum(raised > 0)} of {len(raised)} batches, to at most {largest:.1e}")
+        skipped = int(np.sum(np.isnan(state.losses)))
+        if skipped:
+            notes.append(f"{skipped} of {state.num_steps} steps were skipped: their batch failed with every nugget tried")
+        return tuple(notes)
+
+    def _metric(self, setup: Setup) -> Float[Array, "points operators"] | None:
+        if isinstance(self.proximal_metric, str):
+            return None
+        metric = np.asarray(self.proximal_metric, dtype=float)
+        size = setup.collocation.functionals.size
+        if metric.shape != (size,) or not (np.isfinite(metric) & (metric > 0)).all():
+            raise ValueError(
+                f"`proximal_metric`: {size} positive numbers are needed, one per latent value; came shape {metric.shape}."
+            )
+        table = point_table(setup.collocation)
+        return jnp.where(table.active, table.gather(jnp.asarray(metric)), 1.0)
+
+
+def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:
+    return schedules.Geometric(1e5 * regularization, 1e9 * regularization)
+
+
+def _moving_average(losses: Float[np.ndarray, " steps"]) -> Float[np.ndarray, " steps"]:
+    """The mean of the last ten losses at every step, skipped steps left out."""
+    padded = np.concatenate([np.full(_AVERAGED_STEPS - 1, np.nan), losses])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _AVERAGED_STEPS)
+    good = np.isfinite(windows)
+    sums, counts = np.where(good, windows, 0.0).sum(axis=1), good.sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

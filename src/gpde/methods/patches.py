@@ -1,0 +1,185 @@
+r"""Local Gaussian processes on patches of points: what one patch says about the values at its points.
+
+In a patch the prior is conditioned on the linearised equations $\psi = b$ and on the values $w = (u(x_i))_i$ at its points.
+With $LL^T$ the Cholesky factor of the covariance of $(\psi, \delta)$, equations first,
+
+$$ L = \begin{pmatrix} L_1 & 0 \\ L_{21} & L_2 \end{pmatrix}, \qquad
+   m = L_{21} L_1^{-1} b, \qquad S = L_2 L_2^T, \qquad
+   \min_u \|u\|^2 = (w - m)^T S^{-1} (w - m) + \mathrm{const}. $$
+
+$m$ is the local mean at the points given the equations alone, $S$ its covariance. Vectors over a patch run equation by
+equation, then field by field, and within each member by member.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.functionals import Kernels, block
+from gpde.linear_operators import LinearOperator, point_value
+
+
+class Equations(eqx.Module):
+    r"""The linearised equations by point: $a_i \cdot (L_1u, L_2u, \dots)(x_i) = b_i$, with a variance.
+
+    `used` is False where a point has no such equation, and for Dirichlet conditions, which fix values instead.
+    """
+
+    operators: tuple[LinearOperator, ...] = eqx.field(static=True)
+    num_fields: int = eqx.field(static=True)
+    points: Float[Array, "points dim"]
+    coefficients: Float[Array, "points equations operators"]
+    rhs: Float[Array, "points equations"]
+    noise_variance: Float[Array, "points equations"]
+    used: Bool[Array, "points equations"]
+
+
+class Reduced(NamedTuple):
+    """A patch seen from the values at its points: $S^{-1}$ and $m$, and whether its covariance has a factor."""
+
+    precision: Float[Array, "values values"]
+    mean: Float[Array, " values"]
+    good: Bool[Array, ""]
+
+
+class Local(NamedTuple):
+    r"""A patch's function $u = \sum_{j,a} W_{ja}\,\kappa(\cdot, \delta_{x_j} \circ L_a)$; the last operators are the fields' values."""
+
+    weights: Float[Array, "members slots"]
+    good: Bool[Array, ""]
+
+
+def reduce(equations: Equations, kernels: Kernels, members: Int[Array, " members"], nugget: Float[Array, ""]) -> Reduced:
+    r"""$S^{-1}$ and $m$ of one patch."""
+    lower, rhs, good = _factored(equations, kernels, members, nugget)
+    split = rhs.shape[0]
+    mean = lower[split:, :split] @ solve_triangular(lower[:split, :split], rhs, lower=True)
+    inverse = solve_triangular(lower[split:, split:], jnp.eye(lower.shape[0] - split), lower=True)
+    return Reduced(inverse.T @ inverse, mean, good)
+
+
+def localize(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[Array, " members"],
+    values: Float[Array, " values"],
+    nugget: Float[Array, ""],
+) -> Local:
+    r"""The patch's function given its equations and the values at its points, $L^{-T}L^{-1}(b, w)$ spread over operators."""
+    lower, rhs, good = _factored(equations, kernels, members, nugget)
+    half = solve_triangular(lower, jnp.concatenate([rhs, values]), lower=True)
+    dual = solve_triangular(lower, half, lower=True, trans="T")
+    num_members, num_equations = members.shape[0], equations.rhs.shape[1]
+    psi = dual[: rhs.shape[0]].reshape(num_equations, num_members)
+    a = _masked_coefficients(equations, members)
+    on_operators = jnp.einsum("em,med->md", psi, a)
+    on_values = dual[rhs.shape[0] :].reshape(equations.num_fields, num_members).T
+    return Local(jnp.concatenate([on_operators, on_values], axis=1), good)
+
+
+def evaluate(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[Array, " members"],
+    weights: Float[Array, "members slots"],
+    operators: tuple[LinearOperator, ...],
+    points: Float[Array, "targets dim"],
+) -> Float[Array, "targets operators"]:
+    """Operators of a patch's function at points."""
+    x = equations.points[members]
+    columns = []
+    for operator in operators:
+        total = jnp.zeros(points.shape[0])
+        for slot, source in enumerate(slot_operators(equations)):
+            total = total + block(kernels, operator, source, points, x) @ weights[:, slot]
+        columns.append(total)
+    return jnp.stack(columns, axis=1)
+
+
+def variance(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[Array, " members"],
+    nugget: Float[Array, ""],
+    operator: LinearOperator,
+    point: Float[Array, " dim"],
+) -> Float[Array, ""]:
+    """The variance of an operator at a point given the patch's equations and the values at its points."""
+    lower, _, _ = _factored(equations, kernels, members, nugget)
+    x, at = equations.points[members], point[None]
+    a = _masked_coefficients(equations, members)
+    cross = [
+        sum(a[:, e, k] * block(kernels, operator, source, at, x)[0] for k, source in enumerate(equations.operators))
+        for e in range(a.shape[1])
+    ]
+    cross += [block(kernels, operator, value, at, x)[0] for value in _values(equations)]
+    half = solve_triangular(lower, jnp.concatenate(cross), lower=True)
+    return jnp.maximum(block(kernels, operator, operator, at, at)[0, 0] - half @ half, 0.0)
+
+
+def slot_operators(equations: Equations) -> tuple[LinearOperator, ...]:
+    """What a patch's weights multiply: the problem's operators, then the value of each field."""
+    return (*equations.operators, *_values(equations))
+
+
+def _values(equations: Equations) -> tuple[LinearOperator, ...]:
+    dim = equations.points.shape[1]
+    return tuple(point_value(field, dim) for field in range(equations.num_fields))
+
+
+def _masked_coefficients(equations: Equations, members: Int[Array, " members"]) -> Float[Array, "members equations operators"]:
+    return jnp.where(equations.used[members][..., None], equations.coefficients[members], 0.0)
+
+
+def _factored(
+    equations: Equations, kernels: Kernels, members: Int[Array, " members"], nugget: Float[Array, ""]
+) -> tuple[Array, Array, Array]:
+    r"""The factor of the covariance of $(\psi, \delta)$, $b$, and whether there is a factor. The nugget is relative to each variance."""
+    used = equations.used[members].T.reshape(-1)
+    covariance = _covariance(equations, kernels, members)
+    num_values = covariance.shape[0] - used.shape[0]
+    diagonal = jnp.diagonal(covariance)
+    noise = jnp.where(used, equations.noise_variance[members].T.reshape(-1), 1.0)  # masked rows become identity rows
+    noise = jnp.concatenate([noise, jnp.zeros(num_values)])
+    index = jnp.arange(covariance.shape[0])
+    lower = jnp.linalg.cholesky(covariance.at[index, index].add(nugget * diagonal + noise), symmetrize_input=False)
+    rhs = jnp.where(equations.used, equations.rhs, 0.0)[members].T.reshape(-1)
+    return lower, rhs, jnp.isfinite(lower[-1, -1])
+
+
+def _covariance(
+    equations: Equations, kernels: Kernels, members: Int[Array, " members"]
+) -> Float[Array, "functionals functionals"]:
+    r"""The covariance of $(\psi, \delta)$: operator blocks are summed as they are made, their own Gram is never held."""
+    x = equations.points[members]
+    a = _masked_coefficients(equations, members)
+    operators, values = equations.operators, _values(equations)
+    size = members.shape[0]
+
+    def psi_psi(e: int, f: int) -> Array:
+        total = jnp.zeros((size, size))
+        for i, left in enumerate(operators):
+            for j, right in enumerate(operators):
+                total = total + a[:, e, i, None] * block(kernels, left, right, x, x) * a[None, :, f, j]
+        return total
+
+    def psi_delta(e: int, f: int) -> Array:
+        total = jnp.zeros((size, size))
+        for i, left in enumerate(operators):
+            total = total + a[:, e, i, None] * block(kernels, left, values[f], x, x)
+        return total
+
+    num_equations, num_fields = a.shape[1], len(values)
+    rows = [
+        [psi_psi(e, f) for f in range(num_equations)] + [psi_delta(e, f) for f in range(num_fields)]
+        for e in range(num_equations)
+    ]
+    rows += [
+        [psi_delta(e, f).T for e in range(num_equations)] + [block(kernels, values[f], value, x, x) for value in values]
+        for f in range(num_fields)
+    ]
+    return jnp.block(rows)

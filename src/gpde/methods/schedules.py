@@ -1,0 +1,126 @@
+r"""Proximal weights $\gamma_k$ that change with the step, constant on a few levels.
+
+A mini-batch step needs $(\lambda K^{-1} + \gamma Q^{-1})^{-1}$ on its batch. That is kept for every batch, so a weight must
+stay for a while to be worth it: a schedule is a list of levels of equal length (eight do as well as a smooth curve).
+"""
+
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+
+
+class Level(NamedTuple):
+    """From step `first` on the weight is `weight`."""
+
+    first: int
+    weight: float
+
+
+class AbstractSchedule(eqx.Module):
+    """The weights of the levels of a run."""
+
+    @abstractmethod
+    def weights(self, num_steps: int) -> Sequence[float]:
+        """One weight per level; the levels share the steps equally."""
+
+
+class Constant(AbstractSchedule):
+    r"""$\gamma_k = \gamma$."""
+
+    weight: float | int
+
+    def weights(self, num_steps: int) -> Sequence[float]:
+        return [self.weight]
+
+
+class Geometric(AbstractSchedule):
+    r"""From `first` to `last` by equal factors, $\gamma_l = \gamma_0 (\gamma_1/\gamma_0)^{l/(L-1)}$ on level $l$."""
+
+    first: float | int
+    last: float | int
+    levels: int = 8
+
+    def weights(self, num_steps: int) -> Sequence[float]:
+        ratio = (self.last / self.first) ** (1 / max(1, self.levels - 1))
+        return [self.first * ratio**level for level in range(self.levels)]
+
+
+class Polynomial(AbstractSchedule):
+    r"""$\gamma_k = \gamma_1 k^p$ at the middle step $k$ of each level."""
+
+    first: float | int
+    power: float | int
+    levels: int = 8
+
+    def weights(self, num_steps: int) -> Sequence[float]:
+        return [self.first * middle**self.power for middle in _middles(num_steps, self.levels)]
+
+
+class Sampled(AbstractSchedule):
+    """Any function of the step $k = 1, 2, ...$, taken at the middle of each level."""
+
+    function: Callable[[float], float] = eqx.field(static=True)
+    levels: int = 8
+
+    def weights(self, num_steps: int) -> Sequence[float]:
+        return [float(self.function(middle)) for middle in _middles(num_steps, self.levels)]
+
+
+Weight = float | int | str | Callable[[float], float] | AbstractSchedule
+"""A number, a schedule, a function of the step, or a schedule in words: `"geometric(1e4, 1e8)"`."""
+
+_WORDS = {"constant": (Constant, 1, 1), "geometric": (Geometric, 2, 3), "polynomial": (Polynomial, 2, 3)}
+
+
+def schedule(weight: Weight) -> AbstractSchedule:
+    """The schedule that is meant."""
+    match weight:
+        case AbstractSchedule():
+            return weight
+        case str():
+            return _parsed(weight)
+        case bool():
+            pass
+        case float() | int():
+            return Constant(weight)
+        case _ if callable(weight):
+            return Sampled(weight)
+    raise ValueError(_advice(weight))
+
+
+def levels(weight: Weight, num_steps: int) -> tuple[Level, ...]:
+    """The levels of a run, each with its first step (from zero)."""
+    weights = schedule(weight).weights(num_steps)
+    if not weights or not all(math.isfinite(w) and w >= 0 for w in weights):
+        raise ValueError(f"`proximal_weight`: weights must be finite and >= 0; came {list(weights)}.")
+    firsts = [round(num_steps * level / len(weights)) for level in range(len(weights))]
+    return tuple(Level(first, float(w)) for first, w in zip(firsts, weights, strict=True))
+
+
+def _middles(num_steps: int, num_levels: int) -> list[float]:
+    return [(level + 0.5) * num_steps / num_levels for level in range(num_levels)]
+
+
+def _parsed(text: str) -> AbstractSchedule:
+    found = re.fullmatch(r"\s*([a-z]+)\s*\((.*)\)\s*", text)
+    try:
+        if found is None:
+            return Constant(float(text))
+        make, fewest, most = _WORDS[found[1]]
+        numbers = [float(number) for number in found[2].split(",")]
+        if not fewest <= len(numbers) <= most:
+            raise ValueError
+        return make(*numbers[:2], *map(int, numbers[2:]))
+    except (KeyError, ValueError):
+        raise ValueError(_advice(text)) from None
+
+
+def _advice(weight: object) -> str:
+    return (
+        "`proximal_weight` must be a number, a function of the step, a schedule, or one in words such as "
+        f"'geometric(1e4, 1e8)' or 'polynomial(1e3, 1)'; came {weight!r}."
+    )

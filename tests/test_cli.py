@@ -1,0 +1,379 @@
+"""The command line: what it prints, what it writes, and how it says no."""
+
+import csv
+import dataclasses
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gpde import cli, flags, methods, terminal
+from gpde.kernels import Gaussian, Matern, Product
+from gpde.problems import GALLERY, get
+from gpde.report import kernel_text, strict
+
+FAST = ["poisson", "--num-interior", "60", "--num-boundary", "30", "--seed", "4"]
+
+LINE = """
+import gpde
+
+print("a file may print")
+problem = gpde.Problem(
+    domain=gpde.Box(0.0, 1.0),
+    equations={"interior": lambda u, x: gpde.laplacian(u)(x) - 2.0, "boundary": lambda u, x: u(x)},
+    reference=lambda x: x[0] * (x[0] - 1),
+    name="parabola",
+)
+"""
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def run_process(*arguments: Any, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from gpde.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run of `gpde solve`, and the folder it wrote to."""
+    folder = tmp_path_factory.mktemp("solved")
+    result = run("solve", *FAST, "--output", folder, "--json", folder / "report.json")
+    assert result.exit_code == 0, result.output
+    return result, folder
+
+
+# --- what there is
+
+
+def test_the_gallery_is_listed_one_line_each():
+    lines = run("problems").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(GALLERY)
+    for line, entry in zip(lines, GALLERY.values(), strict=True):
+        assert entry.equation in line
+        assert all(f"--{name} {parameter.default:g}" in line for name, parameter in entry.parameters.items())
+
+
+def test_every_field_of_every_method_is_a_flag():
+    for name, method in flags.METHODS.items():
+        cls = getattr(methods, method.cls)
+        assert cls.name == name
+        assert method.fields == tuple(field.name for field in dataclasses.fields(cls))
+    assert set(flags.SETTINGS) == {field for method in flags.METHODS.values() for field in method.fields}
+
+
+def test_every_method_can_be_asked_for():
+    public = [cls for cls in vars(methods).values() if inspect.isclass(cls) and issubclass(cls, methods.AbstractMethod)]
+    names = {cls.name for cls in public if not inspect.isabstract(cls)}
+    assert names == set(flags.METHODS)
+
+
+def test_the_defaults_in_the_help_are_those_of_the_methods():
+    for method in flags.METHODS.values():
+        for field in dataclasses.fields(getattr(methods, method.cls)):
+            text = flags.SETTINGS[field.name][1]
+            if isinstance(field.default, int | float):
+                assert float(text.partition("[default: ")[2].rstrip("]")) == field.default
+
+
+def test_no_two_flags_share_a_name():
+    own = [p.name for p in inspect.signature(cli.solve).parameters.values()]
+    assert len(own) == len(set(own))
+    assert not {name for entry in GALLERY.values() for name in entry.parameters} & set(flags.SETTINGS)
+
+
+def test_every_flag_has_a_help_text():
+    for parameter in inspect.signature(cli.solve).parameters.values():
+        assert parameter.annotation.__metadata__[0].help
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout.startswith("gpde ")
+
+
+# --- solve
+
+
+def test_solve_prints_how_good_the_solution_is(solved):
+    result, folder = solved
+    report = json.loads((folder / "report.json").read_text())
+    assert "converged" in result.stdout
+    assert f"{report['errors']['linf']:.2e}" in result.stdout
+    assert "60 interior + 30 boundary" in result.stdout
+    assert "step   1" in result.stderr
+
+
+def test_solve_writes_the_solution_and_a_picture(solved):
+    _, folder = solved
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "solution.npz").stat().st_size > 1000
+
+
+def test_the_report_has_the_promised_keys(solved):
+    report = json.loads((solved[1] / "report.json").read_text())
+    assert set(report) == {
+        "problem", "method", "num_points", "num_interior", "seed", "result", "errors", "errors_at_points", "seconds",
+        "peak_memory_mb", "settings", "history",
+    }  # fmt: skip
+    assert (report["problem"], report["method"], report["result"]) == ("poisson", "full-batch", "converged")
+    assert (report["num_points"], report["num_interior"], report["seed"]) == (90, 60, 4)
+    assert set(report["seconds"]) == {"compile", "run"}
+    assert report["settings"]["num_boundary"] == 30
+    assert report["settings"]["kernel"] == "Gaussian(lengthscale=0.3)"
+    assert set(report["settings"]) >= set(flags.METHODS["full-batch"].fields) | {"nugget", "sampling", "functionals"}
+
+
+def test_the_errors_of_the_report_are_those_of_the_saved_solution(solved):
+    import gpde
+
+    def exact(x: np.ndarray) -> np.ndarray:
+        return np.sin(np.pi * x[:, 0]) * np.sin(2 * np.pi * x[:, 1]) + x[:, 0] ** 2 - x[:, 1]
+
+    report = json.loads((solved[1] / "report.json").read_text())
+    solution = gpde.load(solved[1] / "solution.npz")
+    for key, points in (
+        ("errors", np.stack(np.meshgrid(*2 * [np.linspace(0, 1, 60)]), axis=-1).reshape(-1, 2)),
+        ("errors_at_points", np.concatenate(list(solution.points.values()))),
+    ):
+        difference = solution(points) - exact(points)
+        assert report[key]["linf"] == pytest.approx(np.abs(difference).max(), rel=1e-6)
+        assert report[key]["l2"] == pytest.approx(np.sqrt(np.mean(difference**2)), rel=1e-6)
+
+
+def test_json_on_standard_output_is_alone_there_even_if_the_file_prints(tmp_path):
+    (tmp_path / "line.py").write_text(LINE)
+    done = run_process("solve", "line.py", "--num-interior", "20", "--json", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["problem"] == "parabola"
+    assert report["errors"]["linf"] < 1e-3
+    assert "a file may print" in done.stderr
+    assert sorted(p.name for p in (tmp_path / "results" / "line").iterdir()) == ["figure.png", "solution.npz"]
+
+
+def test_a_quiet_run_that_keeps_nothing_says_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("solve", *FAST, "--quiet", "--no-save", "--no-figure")
+    assert (result.exit_code, result.output) == (0, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_reach_the_solve(tmp_path):
+    result = run(
+        "solve", "elliptic", "--amplitude", 0, "--num-interior", 30, "--num-boundary", 12, "--sampling", "grid",
+        "--kernel", "matern72", "--lengthscale", "0.5,0.4", "--kernel-amplitude", 2, "--nugget", 1e-9,
+        "--constraints", "eliminate", "--max-steps", 1, "--functionals", "derivatives",
+        "--no-save", "--no-figure", "--output", tmp_path, "--json", tmp_path / "r.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["settings"]["kernel"] == "Matern(nu=3.5, lengthscale=(0.5, 0.4), amplitude=2)"
+    wanted = {"amplitude": 0, "sampling": "grid", "nugget": 1e-9, "constraints": "eliminate", "max_steps": 1}
+    assert report["settings"].items() >= {**wanted, "functionals": "derivatives", "num_boundary": 12}.items()
+    assert report["result"] in ("max_steps", "converged")
+    assert report["history"]["num_steps"] == 1
+
+
+def test_a_run_that_failed_ends_with_code_1_after_writing_what_there_is(tmp_path):
+    result = run(
+        "solve", *FAST, "--nugget", 1e-300, "--lengthscale", 5, "--max-escalations", 0, "--output", tmp_path,
+        "--json", tmp_path / "r.json",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "not positive definite" in result.stderr
+    assert "Traceback" not in result.output
+    assert json.loads((tmp_path / "r.json").read_text())["result"] == "not_positive_definite"
+    assert (tmp_path / "solution.npz").exists()
+
+
+def test_an_interrupted_run_keeps_what_was_reached(tmp_path, monkeypatch):
+    whole, calls = methods.FullBatch.step, []
+
+    def step(self: Any, setup: Any, state: Any) -> Any:
+        calls.append(state)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(self, setup, state)
+
+    monkeypatch.setattr(methods.FullBatch, "step", step)
+    arguments = ("eikonal", "--num-interior", 30, "--num-boundary", 20, "--no-figure", "--output", tmp_path)
+    result = run("solve", *arguments)
+    assert result.exit_code == 130
+    assert "interrupted; what was reached is kept (1 step)" in result.stdout
+    assert (tmp_path / "solution.npz").exists()
+
+
+# --- predict and info
+
+
+def test_predict_gives_the_solution_at_points(solved, tmp_path):
+    points = [[0.5, 0.25], [0.125, 0.875]]
+    for name, head in (("bare.csv", ""), ("named.csv", "east,north\n")):
+        (tmp_path / name).write_text(head + "".join(f"{x},{y}\n" for x, y in points))
+        result = run("predict", solved[1] / "solution.npz", tmp_path / name, "--std")
+        header, *rows = csv.reader(result.stdout.splitlines())
+        assert header == [*(head.strip().split(",") if head else ["x", "y"]), "u", "std"]
+        for (x, y), row in zip(points, rows, strict=True):
+            exact = np.sin(np.pi * x) * np.sin(2 * np.pi * y) + x**2 - y
+            assert [float(row[0]), float(row[1])] == [x, y]
+            assert float(row[2]) == pytest.approx(exact, abs=1e-2)
+            assert 0 < float(row[3]) < 1
+
+
+def test_predict_writes_every_digit_to_a_file(solved, tmp_path):
+    import gpde
+
+    (tmp_path / "points.csv").write_text("0.3,0.4\n")
+    result = run("predict", solved[1] / "solution.npz", tmp_path / "points.csv", "--output", tmp_path / "u.csv")
+    assert (result.exit_code, result.stdout) == (0, "")
+    value = float((tmp_path / "u.csv").read_text().splitlines()[1].split(",")[2])
+    assert value == gpde.load(solved[1] / "solution.npz")([[0.3, 0.4]])[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "holds no points"),
+        ("x,y\n", "holds no points"),
+        ("0.1,0.2\n0.3\n", "line 2"),
+        ("0.1,0.2\n0.3,b\n", "line 2"),
+        ("x,y\n0.1,0.2,0.3\n", "line 2"),
+        ("0.1,0.2,0.3\n", "shape"),
+        ("0.1,nan\n", "not finite"),
+    ],
+)
+def test_points_that_cannot_be_read_are_refused(solved, tmp_path, content, message):
+    (tmp_path / "points.csv").write_text(content)
+    result = run("predict", solved[1] / "solution.npz", tmp_path / "points.csv")
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_info_says_what_a_file_holds(solved):
+    text = run("info", solved[1] / "solution.npz").stdout
+    for words in ("poisson", "Box((0, 0), (1, 1))", "60 interior + 30 boundary", "Gaussian(lengthscale=0.3)", "converged"):
+        assert words in text
+
+
+# --- bad requests
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solve", "eliptic"], "Did you mean 'elliptic'?"),
+        (["solve", "poisson", "--viscosity", "1"], "takes no parameters"),
+        (["solve", "burgers", "--epsilon", "1"], "which takes --viscosity"),
+        (["solve", "burgers", "--viscosity", "-1"], "above zero"),
+        (["solve", "poisson", "--method", "full"], "choose from full-batch"),
+        (["solve", "poisson", "--tolerance", "-1"], "`tolerance`"),
+        (["solve", "poisson", "--constraints", "hope"], "`constraints`"),
+        (["solve", "poisson", "--kernel", "cubic"], "choose from gaussian"),
+        (["solve", "poisson", "--lengthscale", "0.1,b"], "--lengthscale"),
+        (["solve", "poisson", "--lengthscale", "1,2,3"], "3 entries"),
+        (["solve", "poisson", "--num-interior", "-1"], "`num_interior`"),
+        (["solve", "poisson", "--num-interior", "many"], "--num-interior"),
+        (["solve", "poisson", "--sampling", "best"], "'sobol'"),
+        (["solve", "poisson", "--nugget", "nan"], "`nugget`"),
+        (["solve", "poisson", "--functionals", "all"], "functionals"),
+        (["solve", "missing.py"], "no file 'missing.py'"),
+        (["info", "missing.npz"], "no file 'missing.npz'"),
+        (["predict", "missing.npz", "missing.csv"], "no file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_bad_request_ends_with_code_2_and_a_sentence(arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = 1\ny = = 2\n", "line 2: SyntaxError"),
+        ("import gpde\n\nundefined\n", "line 3: NameError"),
+        ("import gpde\nproblem = gpde.Box(1.0, 0.0)\n", "line 2: `Box`"),
+        ("x = 1\n", "must define `problem"),
+        ("problem = 3\n", "it has a int"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, source, message):
+    (tmp_path / "mine.py").write_text(source)
+    result = run("solve", tmp_path / "mine.py")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "mine.py" in result.stderr
+
+
+def test_a_process_ends_with_the_same_codes_and_no_traceback(tmp_path):
+    done = run_process("solve", "eliptic", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+# --- the pieces
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (float("nan"), None),
+        ({"a": [1, np.float64(np.inf)], 2: (np.int64(3), "b")}, {"a": [1, None], "2": [3, "b"]}),
+        (np.array([0.5, np.nan]), [0.5, None]),
+        (Path("u"), "u"),
+    ],
+)
+def test_a_report_is_strict_json(data, expected):
+    assert strict(data) == expected
+    json.dumps(strict(data), allow_nan=False)
+
+
+def test_kernels_are_described_as_they_are_written():
+    kernel = Product(Gaussian((0.1, 0.2)), Matern(5 / 2, 1.0, amplitude=3.0))
+    text = "Product(Gaussian(lengthscale=(0.1, 0.2)), Matern(nu=2.5, lengthscale=1, amplitude=3))"
+    assert kernel_text(kernel) == text
+
+
+def test_a_kernel_takes_what_is_not_said_from_the_problem():
+    burgers = get("burgers").build()
+    own: Any = burgers.defaults.kernel
+    assert cli.kernel_of(burgers, None, None, None) is None
+    chosen = cli.kernel_of(burgers, "matern92", None, None)
+    assert isinstance(chosen, Matern)
+    assert chosen.nu == 4.5
+    assert np.array_equal(chosen.lengthscale, own.lengthscale)
+    scaled: Any = cli.kernel_of(burgers, None, ["0.2", "0.3"], None)
+    assert np.array_equal(scaled.lengthscale, [0.2, 0.3])
+
+
+@pytest.mark.parametrize(("max_steps", "num_lines"), [(7, 7), (100, 100), (4000, 20)])
+def test_long_runs_print_a_line_for_every_twentieth_part(capsys, max_steps, num_lines):
+    from gpde.methods.base import Progress
+
+    with terminal.progress(quiet=False) as callback:
+        assert callback is not None
+        for step in range(1, max_steps + 1):
+            callback(Progress(step, max_steps, {"residual": 0.5}, None, 0.0))
+    assert len(capsys.readouterr().err.splitlines()) == num_lines
+
+
+def test_a_terminal_shows_a_bar(monkeypatch, capsys):
+    from gpde.methods.base import Progress
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with terminal.progress(quiet=False) as callback:
+        assert callback is not None
+        callback(Progress(1, 5, {"residual": 0.5}, None, 0.0))
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,29 @@
+"""Every example runs, and finds what it says it finds."""
+
+import os
+import runpy
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+# Data with noise 0.05 do not give more; the others have exact data.
+LARGEST_ERROR = {"noisy_observations": 0.1}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_its_solution_is_near_the_exact_one(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = runpy.run_path(str(path), run_name="__main__")
+    solution, problem = names["solution"], names["problem"]
+    points = problem.domain.grid((7,) * problem.domain.dim)
+    truth = np.array([np.ravel(problem.reference(x)) for x in jnp.asarray(points)])
+    assert np.abs(solution(points).reshape(truth.shape) - truth).max() < LARGEST_ERROR.get(path.stem, 1e-4)
+    assert "converged" in capsys.readouterr().out
+    assert {Path(name).suffix for name in os.listdir()} <= {".png", ".npz"}
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 4

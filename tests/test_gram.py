@@ -1,0 +1,68 @@
+"""The linear algebra of Gram matrices against dense formulas."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gpde.functionals import Functionals, gram
+from gpde.gram import add_diagonal, factor, half_solve, nugget_levels, nugget_scale, solve
+from gpde.kernels import Gaussian
+
+RNG = np.random.default_rng(0)
+POINTS = jnp.asarray(RNG.random((6, 2)))
+VALUE = ((0, (((0, 0), 1.0),)),)
+LAPLACIAN = ((0, (((2, 0), 1.0), ((0, 2), 1.0))),)
+
+
+def positive_definite(size):
+    root = RNG.normal(size=(size, size))
+    return jnp.asarray(root @ root.T + np.eye(size))
+
+
+def test_the_nugget_of_an_operator_is_relative_to_its_prior_variance():
+    # ΔΔ'κ at r = 0 is d(d+2)/σ⁴ for the Gaussian kernel (numerics: r⁴ - 2(d+2)σ²r² + d(d+2)σ⁴ over σ⁸).
+    lengthscale, amplitude = 0.2, 1.5
+    functionals = Functionals((VALUE, LAPLACIAN), (POINTS, POINTS[:3]))
+    scale = nugget_scale((Gaussian(lengthscale, amplitude=amplitude),), functionals)
+    expected = amplitude**2 * np.append(np.ones(6), np.full(3, 8 / lengthscale**4))
+    np.testing.assert_allclose(scale, expected, rtol=1e-12)
+
+
+def test_a_factor_is_lower_triangular_and_multiplies_back():
+    matrix = positive_definite(5)
+    lower, good = factor(matrix)
+    assert good
+    np.testing.assert_array_equal(lower, np.tril(lower))
+    np.testing.assert_allclose(lower @ lower.T, matrix, rtol=1e-12)
+
+
+@pytest.mark.parametrize("spoil", [lambda m: m - 100 * jnp.eye(5), lambda m: m.at[0, 0].set(-1.0), lambda m: m * jnp.nan])
+def test_a_matrix_without_a_factor_is_reported(spoil):
+    _, good = factor(spoil(positive_definite(5)))
+    assert not good
+
+
+def test_a_gram_matrix_of_repeated_points_needs_its_nugget():
+    twice = Functionals((VALUE,), (jnp.concatenate([POINTS, POINTS]),))
+    kernels = (Gaussian(0.5),)
+    matrix = gram(kernels, twice)
+    assert not factor(add_diagonal(matrix, jnp.full(12, -1e-14)))[1]
+    assert factor(add_diagonal(matrix, 1e-8 * nugget_scale(kernels, twice)))[1]
+
+
+def test_solves_agree_with_the_inverse():
+    matrix, rhs = positive_definite(6), jnp.asarray(RNG.normal(size=(6, 2)))
+    lower, _ = factor(matrix)
+    np.testing.assert_allclose(solve(lower, rhs), np.linalg.inv(matrix) @ rhs, rtol=1e-9)
+    half = half_solve(lower, rhs[:, 0])
+    np.testing.assert_allclose(half @ half, rhs[:, 0] @ np.linalg.inv(matrix) @ rhs[:, 0], rtol=1e-9)
+
+
+def test_a_diagonal_is_added_to_the_diagonal_alone():
+    matrix, diagonal = positive_definite(4), jnp.arange(4.0)
+    np.testing.assert_array_equal(add_diagonal(matrix, diagonal), np.asarray(matrix) + np.diag(np.arange(4.0)))
+
+
+def test_the_nugget_grows_tenfold_a_stated_number_of_times():
+    np.testing.assert_allclose(nugget_levels(1e-12, 3), [1e-12, 1e-11, 1e-10, 1e-9], rtol=1e-12)
+    assert list(nugget_levels(1e-12, 0)) == [1e-12]
