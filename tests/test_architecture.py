@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "gpde"
 ORDER = (
     "results",
     "timing",
+    "threads",
     "kernels",
     "operators",
     "linear_operators",

@@ -79,15 +79,36 @@ def test_every_method_can_be_asked_for():
 def test_the_defaults_in_the_help_are_those_of_the_methods():
     for method in flags.METHODS.values():
         for field in dataclasses.fields(getattr(methods, method.cls)):
-            text = flags.SETTINGS[field.name][1]
-            if isinstance(field.default, int | float):
-                assert float(text.partition("[default: ")[2].rstrip("]")) == field.default
+            said = flags.SETTINGS[field.name].text.partition("[default: ")[2].rstrip("]")
+            if isinstance(field.default, bool):
+                assert field.default == (flags.SETTINGS[field.name].flag == f"no_{field.name}")
+            elif isinstance(field.default, int | float) and said:
+                assert float(said) == field.default
+            elif isinstance(field.default, str):
+                assert said == field.default
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (None, {})),
+        ({"max_steps": 3}, ("full-batch", {"max_steps": 3})),
+        ({"batch_size": 9, "regularization": 2.0}, ("mini-batch", {"batch_size": 9, "regularization": 2.0})),
+        ({"no_replacement": True}, ("mini-batch", {"replacement": False})),
+        ({"output_iterate": "uniform"}, ("mini-batch", {"output": "uniform"})),
+        ({"proximal_weight": "1e4"}, ("mini-batch", {"proximal_weight": 1e4})),
+        ({"proximal_weight": "geometric(1, 2)"}, ("mini-batch", {"proximal_weight": "geometric(1, 2)"})),
+        ({"bounds": "u=0,1 v=-1,inf"}, ("mini-batch", {"bounds": {"u": (0, 1), "v": (-1, np.inf)}})),
+    ],
+    ids=str,
+)
+def test_a_method_is_chosen_by_the_flags_given(given, expected):
+    assert flags.choose_method(None, given) == expected
 
 
 def test_no_two_flags_share_a_name():
     own = [p.name for p in inspect.signature(cli.solve).parameters.values()]
     assert len(own) == len(set(own))
-    assert not {name for entry in GALLERY.values() for name in entry.parameters} & set(flags.SETTINGS)
 
 
 def test_every_flag_has_a_help_text():
@@ -276,6 +297,9 @@ def test_info_says_what_a_file_holds(solved):
         (["solve", "poisson", "--method", "full"], "choose from full-batch"),
         (["solve", "poisson", "--tolerance", "-1"], "`tolerance`"),
         (["solve", "poisson", "--constraints", "hope"], "`constraints`"),
+        (["solve", "poisson", "--max-halvings", "1", "--batch-size", "9"], "no method takes all"),
+        (["solve", "poisson", "--method", "full-batch", "--batch-size", "9"], "--batch-size is not for"),
+        (["solve", "poisson", "--bounds", "u=0"], "lowest and highest"),
         (["solve", "poisson", "--kernel", "cubic"], "choose from gaussian"),
         (["solve", "poisson", "--lengthscale", "0.1,b"], "--lengthscale"),
         (["solve", "poisson", "--lengthscale", "1,2,3"], "3 entries"),
@@ -358,14 +382,14 @@ def test_a_kernel_takes_what_is_not_said_from_the_problem():
     assert np.array_equal(scaled.lengthscale, [0.2, 0.3])
 
 
-@pytest.mark.parametrize(("max_steps", "num_lines"), [(7, 7), (100, 100), (4000, 20)])
-def test_long_runs_print_a_line_for_every_twentieth_part(capsys, max_steps, num_lines):
+@pytest.mark.parametrize(("max_steps", "at_once", "num_lines"), [(7, 1, 7), (100, 1, 100), (4000, 1, 20), (4000, 37, 20)])
+def test_long_runs_print_a_line_for_every_twentieth_part(capsys, max_steps, at_once, num_lines):
     from gpde.methods.base import Progress
 
     with terminal.progress(quiet=False) as callback:
         assert callback is not None
-        for step in range(1, max_steps + 1):
-            callback(Progress(step, max_steps, {"residual": 0.5}, None, 0.0))
+        for step in range(at_once, max_steps + at_once, at_once):
+            callback(Progress(min(step, max_steps), max_steps, {"residual": 0.5}, None, 0.0))
     assert len(capsys.readouterr().err.splitlines()) == num_lines
 
 

@@ -127,6 +127,13 @@ def test_a_line_has_a_band_of_two_standard_deviations_and_the_measurements():
     assert {text.get_text() for text in legend.get_texts()} >= {"± 2 std", "truth", "solution", "data"}
 
 
+def test_the_history_counts_steps_even_if_an_entry_stands_for_many():
+    drawn = dataclasses.replace(square(), history=[{"loss": 1.0, "num_steps": 100}, {"loss": 0.1, "num_steps": 50}])
+    lines = plot_solution(drawn, grid=(5, 5)).axes
+    history = next(axes for axes in lines if axes.get_title(loc="left").startswith("history"))
+    assert np.array_equal(history.lines[0].get_xdata(), [100, 150])
+
+
 def test_a_figure_is_written_and_leaves_no_state_behind(tmp_path):
     from matplotlib import pyplot, rcParams
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpde.kernels import Gaussian as Gaussian
     from gpde.kernels import Matern as Matern
     from gpde.methods import FullBatch as FullBatch
+    from gpde.methods import MiniBatch as MiniBatch
     from gpde.operators import biharmonic as biharmonic
     from gpde.operators import directional as directional
     from gpde.operators import divergence as divergence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "domains": ("Box", "SpaceTime"),
     "kernels": ("FunctionKernel", "Gaussian", "Matern"),
-    "methods": ("FullBatch",),
+    "methods": ("FullBatch", "MiniBatch"),
     "operators": ("biharmonic", "directional", "divergence", "gradient", "hessian", "laplacian", "partial"),
     "problem": ("Defaults", "Observations", "Problem"),
     "solution": ("Solution", "load"),

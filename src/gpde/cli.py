@@ -23,6 +23,7 @@ app = typer.Typer(
     help="Nonlinear partial differential equations, solved with Gaussian processes.",
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,  # what still raises is a defect, and its traceback is for a report
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -5,6 +5,7 @@ Settings are written down here, and a test compares them with the methods' field
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -20,23 +21,78 @@ class Method(NamedTuple):
     fields: tuple[str, ...]
 
 
-# A method is one line here, and a line in `SETTINGS` for each field that no other method has.
+class Setting(NamedTuple):
+    """A field of a method as a flag: its type, its help, how text becomes its value, and its name if that is taken."""
+
+    kind: type
+    text: str
+    parse: Callable[[Any], Any] = lambda value: value
+    flag: str | None = None
+
+
+def number_or_words(text: str) -> float | str:
+    """`1e4` as a number, `geometric(1e4, 1e8)` as it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def intervals(text: str) -> dict[str, tuple[float, float]]:
+    """`u=0,1 v=0,inf` as `{"u": (0, 1), "v": (0, inf)}`."""
+    pairs = [item.partition("=") for item in text.split()]
+    try:
+        bounds = {name: tuple(map(float, numbers.split(","))) for name, _, numbers in pairs}
+    except ValueError:
+        bounds = {}
+    if not bounds or any(len(pair) != 2 for pair in bounds.values()):
+        raise ValueError(f"--bounds takes lowest and highest values by name, as in 'u=0,1 v=0,inf'; came '{text}'.")
+    return {name: (low, high) for name, (low, high) in bounds.items()}
+
+
+# A method is one entry here, and a line in `SETTINGS` for each field that no other method has.
 METHODS = {
     "full-batch": Method(
         "FullBatch",
         ("constraints", "regularization", "max_steps", "tolerance", "max_escalations", "max_halvings"),
     ),
+    "mini-batch": Method(
+        "MiniBatch",
+        (
+            *("batch_size", "num_steps", "proximal_weight", "regularization", "slack_weight", "proximal_metric"),
+            *("constraints", "bounds", "sampler", "replacement", "scaled_neighbours", "max_inner_steps"),
+            *("inner_tolerance", "output", "prediction", "final_proximal_weight", "patience", "memory_budget"),
+            *("parallel_batches", "max_escalations"),
+        ),
+    ),
 }
 
-SETTINGS: dict[str, tuple[type, str]] = {
-    "constraints": (str, "How the equations are held: eliminate, relax or linearize. [default: linearize]"),
-    "regularization": (float, "λ of `--constraints relax`: smaller holds the equations more strictly. [default: the nugget]"),
-    "max_steps": (int, "Gauss-Newton steps at most. [default: 50]"),
-    "tolerance": (float, "The relative step at which the iteration has converged. [default: 1e-7]"),
-    "max_escalations": (int, "How often the nugget may be raised tenfold where a factorisation fails. [default: 5]"),
-    "max_halvings": (int, "How often the line search may halve a step. [default: 20]"),
-}  # fmt: skip
-
+SETTINGS = {
+    "constraints": Setting(str, "How the equations are held: eliminate or relax; linearize in full-batch."),
+    "regularization": Setting(float, "λ. In full-batch that of relax: smaller holds the equations more strictly."),
+    "max_escalations": Setting(int, "How often the nugget may be raised tenfold where it fails. [default: 5]"),
+    "max_steps": Setting(int, "Gauss-Newton steps at most. [default: 50]"),
+    "tolerance": Setting(float, "The relative step at which the iteration has converged. [default: 1e-7]"),
+    "max_halvings": Setting(int, "How often the line search may halve a step. [default: 20]"),
+    "batch_size": Setting(int, "M, points in a batch. [default: 64]"),
+    "num_steps": Setting(int, "K, batches drawn. [default: 40000]"),
+    "proximal_weight": Setting(str, "γ: a number, or in words as 'geometric(1e4, 1e8)'.", number_or_words),
+    "slack_weight": Setting(float, "β of the slack. [default: the block nugget in its place]"),
+    "proximal_metric": Setting(str, "Q: gram-diagonal or identity. [default: gram-diagonal]"),
+    "bounds": Setting(str, "Lowest and highest values, as 'u=0,1 v=0,inf'. [default: none]", intervals),
+    "sampler": Setting(str, "nearest or uniform. [default: nearest]"),
+    "replacement": Setting(bool, "Draw batches in permutations of all.", not_, "no_replacement"),
+    "scaled_neighbours": Setting(bool, "Measure nearness without lengthscales.", not_, "no_scaled_neighbours"),
+    "max_inner_steps": Setting(int, "Gauss-Newton steps on a batch at most. [default: 30]"),
+    "inner_tolerance": Setting(float, "The step at which a batch has converged. [default: 1e-5]"),
+    "output": Setting(str, "Which iterate is kept: last or uniform. [default: last]", flag="output_iterate"),
+    "prediction": Setting(str, "local or global. [default: local]"),
+    "final_proximal_weight": Setting(float, "ρ of the prediction. [default: the last γ]"),
+    "patience": Setting(int, "Stop when the mean loss of so many steps no longer falls. [default: never]"),
+    "memory_budget": Setting(float, "Megabytes for factors. [default: a quarter of the memory]"),
+    "parallel_batches": Setting(int, "Disjoint batches stepped together at most. [default: 1]"),
+}
+_FIELD_OF = {setting.flag or field: field for field, setting in SETTINGS.items()}
 
 KERNELS = {"gaussian": None, "matern52": 5 / 2, "matern72": 7 / 2, "matern92": 9 / 2, "matern112": 11 / 2}
 
@@ -91,12 +147,12 @@ def flag(name: str) -> str:
 
 
 def with_generated_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose `**flags` are the settings of all methods and the parameters of all problems, None unless given."""
+    """A command whose `**generated` are the settings of all methods and the parameters of all problems, None if not given."""
     parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    for name, (kind, text) in SETTINGS.items():
-        owners = [method.cls for method in METHODS.values() if name in method.fields]
+    for name, field in _FIELD_OF.items():
+        owners = [method.cls for method in METHODS.values() if field in method.fields]
         panel = f"Settings of {owners[0]}" if len(owners) == 1 else "Settings of several methods"
-        parameters.append(_parameter(name, kind, text, panel))
+        parameters.append(_parameter(name, SETTINGS[field].kind, SETTINGS[field].text, panel))
     for name in dict.fromkeys(name for entry in GALLERY.values() for name in entry.parameters):
         owners = [entry for entry in GALLERY.values() if name in entry.parameters]
         text = "; ".join(f"{e.name}: {e.parameters[name].help} [default: {e.parameters[name].default:g}]" for e in owners)
@@ -112,21 +168,24 @@ def _parameter(name: str, kind: type, text: str, panel: str) -> inspect.Paramete
 
 def choose_method(name: str | None, given: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The method that is meant and its settings, from all flags given; None leaves the choice to `solve`."""
-    settings = {key: value for key, value in given.items() if key in SETTINGS}
+    settings = {key: value for key, value in given.items() if key in _FIELD_OF}
     if name is not None and name not in METHODS:
         raise ValueError(f"there is no method '{name}'; choose from {', '.join(METHODS)}.")
+    allowed = {
+        key: tuple(flag for flag, field in _FIELD_OF.items() if field in method.fields) for key, method in METHODS.items()
+    }
     if name is None and settings:
-        name = next((key for key, method in METHODS.items() if set(settings) <= set(method.fields)), None)
+        name = next((key for key, names in allowed.items() if set(settings) <= set(names)), None)
         if name is None:
             raise ValueError(f"no method takes all of {_listing(settings)}.")
     if name is not None:
-        _refuse(f"the method '{name}'", settings, METHODS[name].fields)
-    return name, settings
+        _refuse(f"the method '{name}'", settings, allowed[name])
+    return name, {_FIELD_OF[key]: SETTINGS[_FIELD_OF[key]].parse(value) for key, value in settings.items()}
 
 
 def choose_parameters(problem: str, entry: Entry | None, given: Mapping[str, Any]) -> dict[str, float]:
     """The parameters for a problem of the gallery (`entry`), or for one from a file, which takes none."""
-    parameters = {key: value for key, value in given.items() if key not in SETTINGS}
+    parameters = {key: value for key, value in given.items() if key not in _FIELD_OF}
     _refuse(f"'{problem}'", parameters, () if entry is None else tuple(entry.parameters))
     return parameters
 

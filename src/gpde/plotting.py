@@ -234,15 +234,17 @@ class _Plane:
 
 def _draw_history(axes: "Axes", solution: Any) -> None:
     """How the step and the residual fell, on a logarithmic scale."""
+    # An entry may stand for many steps.
+    steps = np.cumsum([info.get("num_steps", 1) for info in solution.history], dtype=int)
     wanted: tuple[tuple[str, str], ...] = (("residual", _BLUE), ("step", _ORANGE), ("loss", _BLUE))
     for name, colour in wanted:
-        numbers = [(i, info[name]) for i, info in enumerate(solution.history, 1) if info.get(name, 0.0) > 0]
+        numbers = [(i, info[name]) for i, info in zip(steps, solution.history, strict=True) if info.get(name, 0.0) > 0]
         if numbers:
             axes.semilogy(*zip(*numbers, strict=True), "o-" if len(numbers) < 60 else "-", ms=3, color=colour, label=name)
     axes.set_title(f"history ({solution.result.method})")
     axes.set_xlabel("step")
-    if len(solution.history) < 12:
-        axes.set_xticks(range(1, len(solution.history) + 1))
+    if 0 < len(steps) < 12:
+        axes.set_xticks(steps)
     if axes.lines:
         axes.legend(fontsize=7)
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gpde import io
-from gpde.equations import Reading, known_derivatives, read, require_double_precision
+from gpde.equations import Reading, check_operator, known_derivatives, read, require_double_precision
 from gpde.kernels import AbstractKernel, MultiIndex
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor, Info
@@ -32,11 +32,13 @@ class Seconds:
 class Solution:
     """A solution: call it with points of shape `(num, dim)`.
 
-    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `problem.fields`.
+    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`.
     `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals.
     """
 
-    problem: Problem
+    problem: Problem | None
+    fields: tuple[str, ...]
+    dim: int
     predictor: AbstractPredictor
     points: Points
     latent: Float[np.ndarray, " size"]
@@ -49,27 +51,30 @@ class Solution:
     def __call__(self, points: Any) -> Float[np.ndarray, "points *fields"]:
         """The fields at points."""
         values = self.predictor.values(self._identities, self._checked(points))
-        return values[:, 0] if len(self.problem.fields) == 1 else values
+        return values[:, 0] if len(self.fields) == 1 else values
 
     def std(self, points: Any) -> Float[np.ndarray, "points *fields"]:
         """The conditional standard deviation of the fields, for the problem linearised at the solution."""
         values = np.sqrt(self.predictor.variances(self._identities, self._checked(points)))
-        return values[:, 0] if len(self.problem.fields) == 1 else values
+        return values[:, 0] if len(self.fields) == 1 else values
 
     def apply(self, operator: Callable[..., Any], points: Any) -> Float[np.ndarray, "points *shape"]:
         """An operator of the solution: `solution.apply(laplacian, points)`, `solution.apply(gradient, points)`, or for
         several fields `solution.apply(lambda u, v: divergence(...), points)`. It need not be linear."""
         if not callable(operator):
             raise ValueError(f"`apply`: `operator` turns functions into a function, as `laplacian`; came {operator!r}.")
+        name = "the operator given to `apply`"
+        check_operator(operator, name, self.fields)
         where = self._checked(points)
 
         def equation(*arguments: Any) -> Any:
             *fields, x = arguments
             return operator(*fields)(x)
 
+        # Every point is a probe: a coefficient that vanishes at most of them is seen at the others.
         reading = read(
-            (equation,), ("the operator given to `apply`",), where.shape[1], self.problem.fields, where,
-            scalar=False, num_probes=min(len(where), 1000),
+            (equation,), (name,), where.shape[1], self.fields, where,
+            scalar=False, num_probes=len(where),
         )  # fmt: skip
         values = self.predictor.values(reading.operators, where)
         return np.asarray(_outputs(reading)(jnp.asarray(where), jnp.asarray(values)))
@@ -77,6 +82,8 @@ class Solution:
     def residual(self, points: Any, part: str = "interior") -> Float[np.ndarray, "points *equations"]:
         """What is left of the equations on `part`: they are evaluated on the solution itself, by differentiating it, and
         not from the latent values."""
+        if self.problem is None:
+            raise ValueError("`residual`: a file holds no equations; write `gpde.load(path, problem=...)`.")
         given = self.problem.equations.get(part)
         if given is None:
             raise ValueError(f"`residual`: no equation holds on {part!r}; parts: {', '.join(self.problem.equations)}.")
@@ -87,7 +94,7 @@ class Solution:
 
     def _evaluated(self, equation: Callable[..., Any], where: Float[np.ndarray, "points dim"]) -> np.ndarray:
         """An equation on the solution: first which derivatives it asks for, then their values, then the equation."""
-        dim, num_fields = where.shape[1], len(self.problem.fields)
+        dim, num_fields = where.shape[1], len(self.fields)
         asked: list[tuple[int, MultiIndex]] = []
 
         def call(x: Array, derivative: Callable[[int, MultiIndex], Array]) -> Any:
@@ -111,31 +118,32 @@ class Solution:
 
         return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(where), values))
 
-    def plot(self, path: str | None = None, **options: Any) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """A figure: truth where it is known, solution, error, points and history; saved if a path is given."""
         from gpde.plotting import plot_solution
 
         return plot_solution(self, path, **options)
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the solution to an `.npz` file that `gpde.load` reads."""
-        from gpde.io import save
-
-        save(self, path)
+        io.save(self, path)
 
     @property
     def _identities(self) -> tuple[LinearOperator, ...]:
-        zero = (0,) * self.problem.domain.dim
-        return tuple(((index, ((zero, 1.0),)),) for index in range(len(self.problem.fields)))
+        zero = (0,) * self.dim
+        return tuple(((index, ((zero, 1.0),)),) for index in range(len(self.fields)))
 
     def _checked(self, points: Any) -> Float[np.ndarray, "points dim"]:
-        dim = self.problem.domain.dim
-        array = np.asarray(points, dtype=float)
+        dim = self.dim
+        try:
+            array = np.asarray(points, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`points` must be an array of numbers of shape (num, {dim}); came {points!r}.") from error
         if array.ndim == 1 and dim == 1:
             array = array[:, None]
-        if array.ndim != 2 or array.shape[1] != dim:
+        if array.ndim != 2 or array.shape[1] != dim or not len(array):
             raise ValueError(
-                f"`points` must have shape (num, {dim}), one row per point; came {np.shape(points)}"
+                f"`points` must have shape (num, {dim}) with num >= 1, one row per point; came {np.shape(points)}"
                 + (". For one point write `solution(points[None])`." if array.shape == (dim,) else ".")
             )
         if not np.isfinite(array).all():

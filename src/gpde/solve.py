@@ -1,10 +1,11 @@
 """The entry point: checks the request, chooses what was left open, runs the method, wraps the solution."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -81,6 +82,8 @@ def solve(
         latent = np.asarray(chosen.latent(state))
     return Solution(
         problem=problem,
+        fields=problem.fields,
+        dim=problem.domain.dim,
         predictor=predictor,
         points={part.name: np.asarray(part.points) for part in collocation.parts},
         latent=latent,
@@ -90,6 +93,19 @@ def solve(
         kernels=dict(zip(problem.fields, kernels, strict=True)),
         settings=_settings(chosen, nugget, sampling, seed, functionals),
     )
+
+
+def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **arguments: Any) -> list[Solution]:
+    """Solves `build(value)` for each value in turn, each started from the solution before: viscosity 1 → 0.02, say.
+
+    `arguments` are those of `solve`; `initial` is where the first one starts.
+    """
+    solutions: list[Solution] = []
+    initial = arguments.pop("initial", None)
+    for value in values:
+        solutions.append(solve(build(value), initial=initial, **arguments))
+        initial = solutions[-1]
+    return solutions
 
 
 def _kernels(problem: Problem, kernel: Any) -> Kernels:
@@ -110,13 +126,13 @@ def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) ->
     if initial is None:
         return None
     if isinstance(initial, Solution):
-        if initial.problem.fields != problem.fields or initial.problem.domain.dim != problem.domain.dim:
+        if initial.fields != problem.fields or initial.dim != problem.domain.dim:
             raise ValueError("`initial`: the earlier solution has other fields or another number of coordinates.")
         pieces = [
             initial.predictor.values((operator,), np.asarray(points))[:, 0]
             for operator, points in zip(collocation.functionals.operators, collocation.functionals.points, strict=True)
         ]
-        return np.concatenate(pieces)
+        return jnp.asarray(np.concatenate(pieces))
     functions = initial if isinstance(initial, tuple | list) else (initial,)
     if len(functions) != len(problem.fields) or not all(callable(f) for f in functions):
         raise ValueError(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Steps shown one by one; of longer runs every twentieth part.
 _MAX_LINES = 100
+# A bar leaves room for one or two numbers.
+_ON_A_BAR = ("loss", "residual", "step")
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -75,13 +77,21 @@ def progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
         with _bar() as moved:
             yield moved
     else:
-        yield _print_step
+        yield _lines()
 
 
-def _print_step(step: Any) -> None:
-    every = 1 if step.max_steps <= _MAX_LINES else step.max_steps // 20
-    if step.num_steps % every == 0:
-        typer.echo(f"step {step.num_steps:>3} of at most {step.max_steps}   {_numbers(step.info)}", err=True)
+def _lines() -> Callable[[Any], None]:
+    num_printed = 0
+
+    def moved(step: Any) -> None:
+        nonlocal num_printed
+        # A method may report many steps at once: a line is due when another part has been passed.
+        parts = step.num_steps if step.max_steps <= _MAX_LINES else 20 * step.num_steps // step.max_steps
+        if parts > num_printed:
+            num_printed = parts
+            typer.echo(f"step {step.num_steps:>3} of at most {step.max_steps}   {_numbers(step.info)}", err=True)
+
+    return moved
 
 
 @contextlib.contextmanager
@@ -92,7 +102,7 @@ def _bar() -> Iterator[Callable[[Any], None]]:
         SpinnerColumn(),
         TextColumn("[cyan]{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[numbers]}"),
+        TextColumn("[dim]{task.fields[numbers]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
@@ -104,7 +114,7 @@ def _bar() -> Iterator[Callable[[Any], None]]:
                 description=f"step {step.num_steps}",
                 completed=step.num_steps,
                 total=step.max_steps,
-                numbers=_numbers(step.info),
+                numbers=_numbers({name: step.info[name] for name in _ON_A_BAR if name in step.info}),
             )
 
         yield moved

@@ -1,7 +1,7 @@
 r"""Prediction from overlapping patches: $u(x) = \sum_c \omega_c(x)\, u_c(x)$ with a continuous partition of unity.
 
-The patches of the $k$ centres nearest to $x$ take part, with $\omega_c \propto (1 - d_c / d_{k+1})^2$: a patch enters and leaves
-with weight zero, so nothing jumps where the set of nearest centres changes.
+The patches of the $k$ centres nearest to $x$ take part, with $\omega_c \propto (1 - d_c / d_{k+1})^2$: a patch enters and
+leaves with weight zero, so nothing jumps where the set of nearest centres changes.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from gpde.functionals import Kernels, block
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
-from gpde.methods.patches import Equations, slot_operators, variance
+from gpde.methods.patches import Equations, slot_operators, variances
 from gpde.threads import map_chunks
 
 _NUM_BLENDED = 4
@@ -92,6 +92,6 @@ def _patch_variances(shared: tuple[tuple[LinearOperator, ...], BlendedPatches], 
 
     def one(x: Array, patch: Array) -> Array:
         members, nugget = p.members[patch], p.nuggets[patch]
-        return jnp.stack([variance(p.equations, p.kernels, members, nugget, o, x) for o in operators])
+        return variances(p.equations, p.kernels, members, nugget, operators, x)
 
     return (jax.vmap(one)(points, patches),)

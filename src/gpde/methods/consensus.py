@@ -27,7 +27,7 @@ from gpde.linear_operators import point_value
 from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
-from gpde.methods.patches import Equations, evaluate, localize, reduce
+from gpde.methods.patches import Equations, Reduced, evaluate, localize, reduce
 from gpde.results import Outcome
 from gpde.threads import map_chunks
 
@@ -113,17 +113,15 @@ class Consensus(AbstractMethod):
         reduced = self._reduce(equations, kernels, state)
         if reduced is None:
             return state, {}, Outcome.NOT_POSITIVE_DEFINITE
-        precision, mean, nuggets = reduced
+        patches, nuggets = reduced
         # Unknowns: values that nothing fixes, point by point and field by field.
         number = np.where(state.fixed.reshape(-1), -1, np.cumsum(~state.fixed.reshape(-1)) - 1)
         size = int(np.sum(~state.fixed))
-        rows = _value_rows(state.cover.members, table.collocation.num_fields)
+        rows = _value_rows(state.cover.members, equations.num_fields)
         unknown = np.where(number[rows] < 0, size, number[rows]).astype(np.int32)
-        gap = mean - state.values.reshape(-1)[rows]
-        pull = np.einsum("bij,bj->bi", precision, gap)
-        rhs = np.bincount(unknown.reshape(-1), weights=pull.reshape(-1), minlength=size + 1)[:size]
+        rhs = np.bincount(unknown.reshape(-1), weights=patches.pull.reshape(-1), minlength=size + 1)[:size]
         solver = self._solver(size)
-        matrix = BlockSum(precision, unknown, size)
+        matrix = BlockSum(patches.precision, unknown, size)
         coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
         where = np.repeat(coordinates, table.collocation.num_fields, axis=0)[~state.fixed.reshape(-1)]
         prepared = solver.compute(matrix, where, state.prepared)
@@ -131,7 +129,6 @@ class Consensus(AbstractMethod):
         change = np.zeros(state.fixed.size)
         change[~state.fixed.reshape(-1)] = solved.solution
         values = state.values + change.reshape(state.values.shape)
-        del matrix, precision
         info: Info = {
             "linear_residual": solved.residual,
             "linear_iterations": solved.num_iterations,
@@ -190,23 +187,30 @@ class Consensus(AbstractMethod):
         name = self.linear_solver or ("direct" if size <= _DIRECT_UP_TO else "schwarz")
         return Direct() if name == "direct" else Schwarz()
 
-    def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[Reduced, np.ndarray] | None:
         """Every patch reduced to its values; patches whose factorisation fails take a larger nugget."""
         members, nuggets = state.cover.members, state.nuggets.copy()
+        values = state.values.reshape(-1)[_value_rows(members, equations.num_fields)]
         chunk = _chunk_size(equations, members.shape[1])
-        precision, mean, good = map_chunks(_reduce_patches, (equations, kernels), (members, nuggets), chunk)
+        reduced = Reduced(*map_chunks(_reduce_patches, (equations, kernels), (members, values, nuggets), chunk))
         for _ in range(self.max_escalations):
-            bad = np.flatnonzero(~good)
+            bad = np.flatnonzero(~reduced.good)
             if len(bad) == 0:
                 break
             nuggets[bad] *= NUGGET_GROWTH
-            precision[bad], mean[bad], good[bad] = map_chunks(
-                _reduce_patches, (equations, kernels), (members[bad], nuggets[bad]), chunk
-            )
-        return (precision, mean, nuggets) if good.all() else None
+            again = map_chunks(_reduce_patches, (equations, kernels), (members[bad], values[bad], nuggets[bad]), chunk)
+            for whole, part in zip(reduced, again, strict=True):
+                whole[bad] = part
+        return (reduced, nuggets) if reduced.good.all() else None
 
     def _localize(
-        self, equations: Equations, kernels: Kernels, patches: Cover, values: np.ndarray, nuggets: np.ndarray, table: PointTable
+        self,
+        equations: Equations,
+        kernels: Kernels,
+        patches: Cover,
+        values: np.ndarray,
+        nuggets: np.ndarray,
+        table: PointTable,
     ) -> tuple[np.ndarray, Array]:
         """Each patch's function, and the operators' values at each point from the patch that owns it."""
         rows = _value_rows(patches.members, table.collocation.num_fields)
@@ -270,19 +274,20 @@ def _chunk_size(equations: Equations, num_members: int) -> int:
 
 
 @eqx.filter_jit
-def _reduce_patches(shared: tuple[Equations, Kernels], members: Array, nuggets: Array):
-    equations, kernels = shared
-    return tuple(jax.vmap(lambda m, n: reduce(equations, kernels, m, n))(members, nuggets))
+def _reduce_patches(shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array) -> tuple[Array, ...]:
+    return tuple(jax.vmap(lambda m, w, n: reduce(*shared, m, w, n))(members, values, nuggets))
 
 
 @eqx.filter_jit
-def _localize_patches(shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array):
+def _localize_patches(
+    shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array
+) -> tuple[Array, Array]:
     equations, kernels = shared
 
     def one(members: Array, values: Array, nugget: Array, owned: Array) -> tuple[Array, Array]:
-        local = localize(equations, kernels, members, values, nugget)
+        weights = localize(equations, kernels, members, values, nugget)
         points = equations.points[members[jnp.maximum(owned, 0)]]
-        return local.weights, evaluate(equations, kernels, members, local.weights, equations.operators, points)
+        return weights, evaluate(equations, kernels, members, weights, equations.operators, points)
 
     return jax.vmap(one)(members, values, nuggets, owned)
 

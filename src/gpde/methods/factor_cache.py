@@ -75,7 +75,9 @@ def _priors(
 
 
 @eqx.filter_jit
-def _smoothers(priors: BatchPrior, regularization: float, weight: Float[Array, ""]) -> Float[Array, "batches size size"]:
+def _smoothers(
+    priors: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]
+) -> Float[Array, "batches size size"]:
     batch_size = min(_CHUNK_BATCHES, priors.lower.shape[0])
     return jax.lax.map(lambda prior: smoother(prior, regularization, weight), priors, batch_size=batch_size)
 

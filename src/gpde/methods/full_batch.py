@@ -44,6 +44,7 @@ class State(NamedTuple):
     lower: Float[Array, "size size"] | None
     nugget: float
     objective: float
+    move: float
 
 
 class FullBatch(AbstractMethod):
@@ -100,7 +101,7 @@ class FullBatch(AbstractMethod):
         matrix, scale = _prior(setup.kernels, setup.collocation.functionals)
         size = setup.collocation.functionals.size
         start = jnp.zeros(size) if latent is None else latent
-        return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, math.inf)
+        return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, math.inf, math.inf)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         nugget = state.nugget
@@ -135,9 +136,10 @@ class FullBatch(AbstractMethod):
         latent, weights = attempt.damped.point
         if not jnp.isfinite(latent).all():
             return state, info, Outcome.NOT_FINITE
-        new = State(latent, weights, state.gram, state.scale, lower, nugget, info["objective"])
-        # Near the limit of rounding the step stays above any tolerance, but the objective no longer falls.
-        settled = move < _ROUNDING_MOVE and state.objective - new.objective <= 1e-9 * abs(new.objective)
+        new = State(latent, weights, state.gram, state.scale, lower, nugget, info["objective"], move)
+        # Near the limit of rounding the step stays above any tolerance, but neither it nor the objective falls any more.
+        still = state.objective - new.objective <= 1e-9 * abs(new.objective) and move > 0.5 * state.move
+        settled = move < _ROUNDING_MOVE and still
         # A linear problem is solved by one whole step.
         done = move <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
         return new, info, Outcome.CONVERGED if done or settled else None

@@ -50,8 +50,8 @@ class LocalPredictor(AbstractPredictor):
     noise: Float[Array, "points equations"]
     metric: Float[Array, "points operators"] | None
     nugget: Float[Array, " operators"]
-    regularization: float
-    proximal_weight: float
+    regularization: Float[Array, ""]
+    proximal_weight: Float[Array, ""]
     batch_size: int
     max_escalations: int
 
@@ -71,7 +71,6 @@ class LocalPredictor(AbstractPredictor):
         everything = jnp.arange(table.num_points)
         unit = jnp.ones((table.num_operators, table.num_points))
         psi, residual = eqx.filter_jit(problem.linearized)(everything, latent, unit)
-        identity = jnp.ones_like(latent) if problem.metric is None else problem.metric
         # A relaxed equation has the weight 1/M of its batch, not of all points.
         noise = jnp.where(table.noise_variance > 0, table.noise_variance, 0.0 if problem.eliminate else lam * batch_size)
         return cls(
@@ -84,10 +83,10 @@ class LocalPredictor(AbstractPredictor):
             coefficients=psi.transpose(2, 0, 1),
             rhs=(jnp.sum(psi * latent.T[None], axis=1) - residual).T,
             noise=jnp.where(table.has_equation, noise, 1.0),
-            metric=None if problem.gram_diagonal else identity,
+            metric=problem.metric,
             nugget=nugget * problem.nugget_scale,
             regularization=lam,
-            proximal_weight=proximal_weight,
+            proximal_weight=jnp.asarray(proximal_weight),
             batch_size=batch_size,
             max_escalations=max_escalations,
         )

@@ -7,14 +7,15 @@ $$ L = \begin{pmatrix} L_1 & 0 \\ L_{21} & L_2 \end{pmatrix}, \qquad
    m = L_{21} L_1^{-1} b, \qquad S = L_2 L_2^T, \qquad
    \min_u \|u\|^2 = (w - m)^T S^{-1} (w - m) + \mathrm{const}. $$
 
-$m$ is the local mean at the points given the equations alone, $S$ its covariance. Vectors over a patch run equation by
+$m$ is the local mean at the points given the equations alone, $S$ its covariance. Each function below makes a chain of LAPACK
+calls, never two that could run at once: jaxlib's batched LAPACK waits for tasks that it queues on the threads it runs on, and
+two such calls on two cores wait for ever (jaxlib 0.10.2). Vectors over a patch run equation by
 equation, then field by field, and within each member by member.
 """
 
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
@@ -39,27 +40,31 @@ class Equations(eqx.Module):
 
 
 class Reduced(NamedTuple):
-    """A patch seen from the values at its points: $S^{-1}$ and $m$, and whether its covariance has a factor."""
+    r"""A patch seen from the values $w$ at its points: $S^{-1}$, the pull $S^{-1}(m - w)$, and whether there is a factor."""
 
     precision: Float[Array, "values values"]
-    mean: Float[Array, " values"]
+    pull: Float[Array, " values"]
     good: Bool[Array, ""]
 
 
-class Local(NamedTuple):
-    r"""A patch's function $u = \sum_{j,a} W_{ja}\,\kappa(\cdot, \delta_{x_j} \circ L_a)$; the last operators are the fields' values."""
+def reduce(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[Array, " members"],
+    values: Float[Array, " values"],
+    nugget: Float[Array, ""],
+) -> Reduced:
+    r"""One patch reduced to the values at its points.
 
-    weights: Float[Array, "members slots"]
-    good: Bool[Array, ""]
-
-
-def reduce(equations: Equations, kernels: Kernels, members: Int[Array, " members"], nugget: Float[Array, ""]) -> Reduced:
-    r"""$S^{-1}$ and $m$ of one patch."""
+    One triangular solve gives everything: $L^{-1} \begin{pmatrix} b & 0 \\ 0 & I \end{pmatrix} =
+    \begin{pmatrix} L_1^{-1} b & 0 \\ -L_2^{-1} m & L_2^{-1} \end{pmatrix}$.
+    """
     lower, rhs, good = _factored(equations, kernels, members, nugget)
-    split = rhs.shape[0]
-    mean = lower[split:, :split] @ solve_triangular(lower[:split, :split], rhs, lower=True)
-    inverse = solve_triangular(lower[split:, split:], jnp.eye(lower.shape[0] - split), lower=True)
-    return Reduced(inverse.T @ inverse, mean, good)
+    split, size = rhs.shape[0], lower.shape[0]
+    right = jnp.zeros((size, 1 + size - split)).at[:split, 0].set(rhs).at[split:, 1:].set(jnp.eye(size - split))
+    bottom = solve_triangular(lower, right, lower=True)[split:]
+    inverse = bottom[:, 1:]
+    return Reduced(inverse.T @ inverse, inverse.T @ (-bottom[:, 0] - inverse @ values), good)
 
 
 def localize(
@@ -68,17 +73,16 @@ def localize(
     members: Int[Array, " members"],
     values: Float[Array, " values"],
     nugget: Float[Array, ""],
-) -> Local:
-    r"""The patch's function given its equations and the values at its points, $L^{-T}L^{-1}(b, w)$ spread over operators."""
-    lower, rhs, good = _factored(equations, kernels, members, nugget)
-    half = solve_triangular(lower, jnp.concatenate([rhs, values]), lower=True)
-    dual = solve_triangular(lower, half, lower=True, trans="T")
-    num_members, num_equations = members.shape[0], equations.rhs.shape[1]
-    psi = dual[: rhs.shape[0]].reshape(num_equations, num_members)
-    a = _masked_coefficients(equations, members)
-    on_operators = jnp.einsum("em,med->md", psi, a)
-    on_values = dual[rhs.shape[0] :].reshape(equations.num_fields, num_members).T
-    return Local(jnp.concatenate([on_operators, on_values], axis=1), good)
+) -> Float[Array, "members slots"]:
+    r"""The patch's function given its equations and the values at its points, as weights $W$ of
+    $u = \sum_{j,a} W_{ja}\,\kappa(\cdot, \delta_{x_j} \circ L_a)$; the last slots are the values of the fields."""
+    lower, rhs, _ = _factored(equations, kernels, members, nugget)
+    half = solve_triangular(lower, jnp.concatenate([rhs, values])[:, None], lower=True)
+    dual = solve_triangular(lower, half, lower=True, trans="T")[:, 0]
+    num_members = members.shape[0]
+    on_psi = dual[: rhs.shape[0]].reshape(equations.rhs.shape[1], num_members)
+    on_operators = jnp.einsum("em,med->md", on_psi, _masked_coefficients(equations, members))
+    return jnp.concatenate([on_operators, dual[rhs.shape[0] :].reshape(equations.num_fields, num_members).T], axis=1)
 
 
 def evaluate(
@@ -100,25 +104,27 @@ def evaluate(
     return jnp.stack(columns, axis=1)
 
 
-def variance(
+def variances(
     equations: Equations,
     kernels: Kernels,
     members: Int[Array, " members"],
     nugget: Float[Array, ""],
-    operator: LinearOperator,
+    operators: tuple[LinearOperator, ...],
     point: Float[Array, " dim"],
-) -> Float[Array, ""]:
-    """The variance of an operator at a point given the patch's equations and the values at its points."""
+) -> Float[Array, " operators"]:
+    """The variances of operators at a point given the patch's equations and the values at its points."""
     lower, _, _ = _factored(equations, kernels, members, nugget)
     x, at = equations.points[members], point[None]
     a = _masked_coefficients(equations, members)
-    cross = [
-        sum(a[:, e, k] * block(kernels, operator, source, at, x)[0] for k, source in enumerate(equations.operators))
-        for e in range(a.shape[1])
-    ]
-    cross += [block(kernels, operator, value, at, x)[0] for value in _values(equations)]
-    half = solve_triangular(lower, jnp.concatenate(cross), lower=True)
-    return jnp.maximum(block(kernels, operator, operator, at, at)[0, 0] - half @ half, 0.0)
+
+    def cross(operator: LinearOperator) -> Array:
+        sources = [block(kernels, operator, source, at, x)[0] for source in equations.operators]
+        pieces = [sum(a[:, e, k] * source for k, source in enumerate(sources)) for e in range(a.shape[1])]
+        return jnp.concatenate(pieces + [block(kernels, operator, value, at, x)[0] for value in _values(equations)])
+
+    half = solve_triangular(lower, jnp.stack([cross(o) for o in operators], axis=1), lower=True)
+    prior = jnp.stack([block(kernels, o, o, at, at)[0, 0] for o in operators])
+    return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
 
 
 def slot_operators(equations: Equations) -> tuple[LinearOperator, ...]:
@@ -138,7 +144,7 @@ def _masked_coefficients(equations: Equations, members: Int[Array, " members"]) 
 def _factored(
     equations: Equations, kernels: Kernels, members: Int[Array, " members"], nugget: Float[Array, ""]
 ) -> tuple[Array, Array, Array]:
-    r"""The factor of the covariance of $(\psi, \delta)$, $b$, and whether there is a factor. The nugget is relative to each variance."""
+    r"""The factor of the covariance of $(\psi, \delta)$, $b$, and whether there is one. The nugget is relative to each variance."""
     used = equations.used[members].T.reshape(-1)
     covariance = _covariance(equations, kernels, members)
     num_values = covariance.shape[0] - used.shape[0]

@@ -58,9 +58,8 @@ class Step(NamedTuple):
 class ProximalProblem(eqx.Module):
     r"""Algorithm 1's subproblem for any batch of a table of points.
 
-    `nugget_scale` is the diagonal of $R$, one number per operator. $Q$ is the diagonal of $K$ (`gram_diagonal`), or `metric`,
-    by point and operator, or the identity. `bounds` are the lowest and highest values, the set $\mathcal X$; functionals that
-    elimination takes out have none.
+    `nugget_scale` is the diagonal of $R$, one number per operator. $Q$ is `metric`, by point and operator, or the diagonal of
+    $K$. `bounds` are the lowest and highest values, the set $\mathcal X$; functionals that elimination takes out have none.
     """
 
     table: PointTable
@@ -68,11 +67,10 @@ class ProximalProblem(eqx.Module):
     nugget_scale: Float[Array, " operators"]
     metric: Float[Array, "points operators"] | None
     bounds: tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None
-    regularization: float = eqx.field(static=True)
-    gram_diagonal: bool = eqx.field(static=True)
+    regularization: Float[Array, ""]
+    max_inner_steps: Int[Array, ""]
+    inner_tolerance: Float[Array, ""]
     eliminate: bool = eqx.field(static=True)
-    max_inner_steps: int = eqx.field(static=True)
-    inner_tolerance: float = eqx.field(static=True)
 
     def prior(self, points: Int[Array, " batch"], nugget: Float[Array, ""]) -> BatchPrior:
         """The prior of a batch; NaN where its Gram matrix is not positive definite."""
@@ -84,8 +82,7 @@ class ProximalProblem(eqx.Module):
             table.active[points],
             nugget * self.nugget_scale,
         )
-        metric = self.metric[points].T if self.metric is not None else jnp.ones_like(prior.unit)
-        return prior if self.gram_diagonal else prior._replace(metric=prior.unit**2 / metric)
+        return prior if self.metric is None else prior._replace(metric=prior.unit**2 / self.metric[points].T)
 
     def batch(self, points: Int[Array, " batch"], nugget: Float[Array, ""], weight: Float[Array, ""]) -> Batch:
         prior = self.prior(points, nugget)
@@ -121,7 +118,11 @@ class ProximalProblem(eqx.Module):
         return jax.vmap(self.table.eliminate)(points, values) if self.eliminate else values
 
     def objective(
-        self, batch: Batch, values: Float[Array, "batch operators"], old: Float[Array, "batch operators"], weight: Array
+        self,
+        batch: Batch,
+        values: Float[Array, "batch operators"],
+        old: Float[Array, "batch operators"],
+        weight: Float[Array, ""],
     ) -> Float[Array, ""]:
         r"""$\tfrac\lambda2 z^T K^{-1} z + \tfrac\gamma2|z - z^k|_Q^2 + \tfrac12|f(z) - y|^2_\Lambda$ over soft equations."""
         prior = batch.prior
@@ -195,11 +196,11 @@ def batch_prior(
     return BatchPrior(jnp.linalg.cholesky(matrix, symmetrize_input=False), unit, jnp.ones_like(unit))
 
 
-def smoother(prior: BatchPrior, regularization: float, weight: Float[Array, ""]) -> Float[Array, "size size"]:
+def smoother(prior: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]) -> Float[Array, "size size"]:
     r"""$A = W^T W$ with $RR^T = \lambda + \gamma C^T Q^{-1} C$ and $W = R^{-1} C^T$: no inverse of $K$ is formed."""
     c = prior.lower
     weighted = c.T @ (c * (weight * prior.metric.reshape(-1))[:, None])
-    inner = add_diagonal(weighted, jnp.full(c.shape[0], regularization))
+    inner = add_diagonal(weighted, jnp.broadcast_to(regularization, c.shape[:1]))
     w = solve_triangular(jnp.linalg.cholesky(inner, symmetrize_input=False), c.T, lower=True)
     return w.T @ w
 

@@ -1,0 +1,30 @@
+"""Runs the benchmarks named on the command line, or all of them."""
+
+import argparse
+import importlib
+import pkgutil
+
+import jax
+from rich.console import Console
+
+import benchmarks
+
+
+def main() -> None:
+    """Parses the command line and runs."""
+    names = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="The benchmark tables of this machine.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which benchmarks, of {', '.join(names)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="small sizes: does it run, not how fast")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in names]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(names)}")
+    jax.config.update("jax_enable_x64", True)
+    for name in arguments.names or names:
+        Console().rule(name)
+        importlib.import_module(f"benchmarks.{name}").main(quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()
