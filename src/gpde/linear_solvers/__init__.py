@@ -1,4 +1,4 @@
-"""Symmetric positive definite systems that are sums of small dense blocks: $H = \\sum_c R_c^T B_c R_c$."""
+r"""Symmetric positive definite systems that are sums of small dense blocks: $H = \sum_c R_c^T B_c R_c$."""
 
 from gpde.linear_solvers.base import AbstractLinearSolver as AbstractLinearSolver
 from gpde.linear_solvers.base import BlockSum as BlockSum

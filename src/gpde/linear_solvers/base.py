@@ -17,14 +17,20 @@ class BlockSum(eqx.Module):
     rows: Int[np.ndarray, "blocks width"]
     size: int = eqx.field(static=True)
 
+    def upper(self) -> sp.csr_matrix:
+        """The assembled matrix on and above its diagonal."""
+        width = self.rows.shape[1]
+        # Within a block the entry (i, j) goes above the diagonal of H when row i's unknown comes first.
+        row, column = np.repeat(self.rows, width, axis=1).reshape(-1), np.tile(self.rows, (1, width)).reshape(-1)
+        keep = np.flatnonzero((row <= column) & (column < self.size))
+        entries = (self.blocks.reshape(-1)[keep], (row[keep], column[keep]))
+        del row, column, keep
+        return sp.coo_matrix(entries, shape=(self.size, self.size)).tocsr()
+
     def sparse(self) -> sp.csr_matrix:
         """The assembled matrix."""
-        width = self.rows.shape[1]
-        row = np.repeat(self.rows, width, axis=1).reshape(-1)
-        column = np.tile(self.rows, (1, width)).reshape(-1)
-        keep = (row < self.size) & (column < self.size)
-        entries = (self.blocks.reshape(-1)[keep], (row[keep], column[keep]))
-        return sp.coo_matrix(entries, shape=(self.size, self.size)).tocsr()
+        upper = self.upper()
+        return (upper + sp.triu(upper, 1).T).tocsr()
 
 
 def product(blocks: Float[Array, "blocks width width"], rows: Int[Array, "blocks width"], x: Float[Array, " size"]) -> Array:
@@ -48,9 +54,15 @@ class AbstractLinearSolver(eqx.Module):
     name: eqx.AbstractClassVar[str]
 
     @abstractmethod
-    def compute(self, matrix: BlockSum, coordinates: Float[np.ndarray, "size dim"], previous: Any = None) -> Any:
-        """What the solver needs of the matrix; `coordinates` say where each unknown lies. `previous` is an earlier result for
-        a matrix of the same structure, parts of which may be used again."""
+    def compute(
+        self,
+        matrix: BlockSum,
+        coordinates: Float[np.ndarray, "size dim"],
+        component: Int[np.ndarray, " size"],
+        previous: Any = None,
+    ) -> Any:
+        """What the solver needs of the matrix; `coordinates` say where each unknown lies, `component` which field it belongs
+        to. `previous` is an earlier result for a matrix of the same structure, which may be used again."""
 
     @abstractmethod
     def solve(self, matrix: BlockSum, prepared: Any, rhs: Float[np.ndarray, " size"], tolerance: float) -> Solved:

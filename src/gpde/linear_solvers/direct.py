@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved
 
@@ -19,8 +19,14 @@ class Direct(AbstractLinearSolver):
     name: ClassVar[str] = "direct"
     max_refinements: int = 5
 
-    def compute(self, matrix: BlockSum, coordinates: Float[np.ndarray, "size dim"], previous: Any = None) -> Any:
-        del coordinates, previous
+    def compute(
+        self,
+        matrix: BlockSum,
+        coordinates: Float[np.ndarray, "size dim"],
+        component: Int[np.ndarray, " size"],
+        previous: Any = None,
+    ) -> Any:
+        del coordinates, component, previous
         assembled = matrix.sparse().tocsc()
         # Precisions differ by many orders of magnitude between points; unit diagonal keeps rounding errors even.
         scale = 1.0 / np.sqrt(assembled.diagonal())

@@ -123,8 +123,8 @@ class Consensus(AbstractMethod):
         solver = self._solver(size)
         matrix = BlockSum(patches.precision, unknown, size)
         coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
-        where = np.repeat(coordinates, table.collocation.num_fields, axis=0)[~state.fixed.reshape(-1)]
-        prepared = solver.compute(matrix, where, state.prepared)
+        where, component = (part[~state.fixed.reshape(-1)] for part in _unknowns(coordinates, equations.num_fields))
+        prepared = solver.compute(matrix, where, component, state.prepared)
         solved = solver.solve(matrix, prepared, rhs, self.linear_tolerance)
         change = np.zeros(state.fixed.size)
         change[~state.fixed.reshape(-1)] = solved.solution
@@ -266,6 +266,11 @@ def default_num_patches(num_points: int) -> int:
 def _value_rows(members: Int[np.ndarray, "patches members"], num_fields: int) -> Int[np.ndarray, "patches values"]:
     """Where a patch's values stand among all values, field by field."""
     return np.concatenate([members * num_fields + field for field in range(num_fields)], axis=1)
+
+
+def _unknowns(coordinates: Float[np.ndarray, "points dim"], num_fields: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each value lies, and which field it belongs to."""
+    return np.repeat(coordinates, num_fields, axis=0), np.tile(np.arange(num_fields), len(coordinates))
 
 
 def _chunk_size(equations: Equations, num_members: int) -> int:

@@ -63,7 +63,9 @@ def check_fixed_values(
 
 def functional_names(setup: Setup) -> list[str]:
     """The functionals as a person writes them."""
-    return [operator_text(o, setup.fields, setup.coordinates) for o in setup.collocation.functionals.operators]
+    functionals = setup.collocation.functionals
+    coordinates = setup.coordinates[: functionals.points[0].shape[1]]
+    return [operator_text(o, setup.fields, coordinates) for o in functionals.operators]
 
 
 def _by_slot(setup: Setup, bounds: Bounds) -> dict[int, tuple[float, float]]:

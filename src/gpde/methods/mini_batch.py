@@ -193,7 +193,8 @@ class MiniBatch(AbstractMethod):
 
     def start_nugget(self, setup: Setup) -> float:
         r"""$\eta$, or $\lambda M / \beta$ where there is a slack weight."""
-        return setup.nugget if self.slack_weight is None else self.regularization * self.batch_size / self.slack_weight
+        size = min(self.batch_size, setup.collocation.num_points)
+        return setup.nugget if self.slack_weight is None else self.regularization * size / self.slack_weight
 
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         problem = self.problem(setup)
@@ -247,10 +248,10 @@ class MiniBatch(AbstractMethod):
             "inner_steps": np.asarray(record.num_inner)[: last - first],
             "num_steps": last - first,
         }
-        return state, info, self._outcome(state, first)
+        return state, info, self._outcome(state)
 
-    def _outcome(self, state: State, first: int) -> Outcome | None:
-        if np.all(np.isnan(state.losses[first:])):
+    def _outcome(self, state: State) -> Outcome | None:
+        if state.num_steps >= min(_NUM_CALLS, self.num_steps) and np.all(np.isnan(state.losses)):
             return Outcome.NOT_POSITIVE_DEFINITE
         if state.num_steps == self.num_steps:
             return Outcome.FINISHED
@@ -313,13 +314,14 @@ class MiniBatch(AbstractMethod):
 
 
 def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:
-    r"""Growing weights for a run that visits every point about `visits` times: $10^3 \lambda$ to $220\,v^2 \lambda$.
+    r"""Growing weights for a run that visits every point about `visits` times: $10^2 \lambda$ to $220\,v^2 \lambda$.
 
     At a fixed weight the error ends at a floor that falls like $\gamma^{-1/2}$, and the way there grows with $\gamma$. On the
     paper's elliptic problem the best last weight was found at $10^7$, $10^8$ and $10^9$ for 4000, 12000 and 40000 steps. The
-    first matters little there; transport problems want it small.
+    first could be $10^5$ there (half the error); but where information has to travel, as in Burgers' equation, it must be
+    small.
     """
-    first = 1e3 * regularization
+    first = 1e2 * regularization
     return schedules.Geometric(first, max(first, 220 * visits**2 * regularization))
 
 

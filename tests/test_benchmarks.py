@@ -1,0 +1,28 @@
+"""The benchmarks run; how fast is for `make bench` to say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize(("name", "column"), [("full_batch", "SciPy"), ("gram", "Hessians")])
+def test_a_benchmark_prints_its_table(name, column):
+    finished = run(name, "--quick")
+    assert finished.returncode == 0, finished.stderr
+    assert name in finished.stdout
+    assert column in finished.stdout
+
+
+def test_an_unknown_benchmark_is_answered_with_those_there_are():
+    finished = run("grams")
+    assert finished.returncode == 2
+    assert "there is no benchmark 'grams'; there are full_batch, gram" in finished.stderr
