@@ -34,6 +34,7 @@ ORDER = (
     "solution",
     "solve",
     "report",
+    "experiments",
     "flags",
     "terminal",
     "cli",

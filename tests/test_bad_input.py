@@ -64,15 +64,33 @@ def data(points=PLACES, values=(1.0, 2.0, 3.0), **changes):
 # Each kind of mistake: a call, and what its message must say.
 CASES = {
     # --- the problem
-    "domain given as corners": (lambda: problem(domain=((0, 0), (1, 1))), r"`Problem`: `domain` must be a gpde domain such as `gpde.Box"),
-    "equations given as one function": (lambda: problem(equations=poisson), r"`equations` says which equation holds where, as in .*interior"),
-    "equations given as a list": (lambda: problem(equations=[poisson]), r"`equations` says which equation holds where.* came list"),
+    "domain given as corners": (
+        lambda: problem(domain=((0, 0), (1, 1))),
+        r"`Problem`: `domain` must be a gpde domain such as `gpde.Box",
+    ),
+    "equations given as one function": (
+        lambda: problem(equations=poisson),
+        r"`equations` says which equation holds where, as in .*interior",
+    ),
+    "equations given as a list": (
+        lambda: problem(equations=[poisson]),
+        r"`equations` says which equation holds where.* came list",
+    ),
     "no equation at all": (lambda: problem(equations={}), r"give at least one equation, as in `equations="),
-    "a part without equation": (lambda: problem(equations={"interior": []}), r"no equation is given for 'interior'; leave the part out"),
-    "an equation that is a number": (lambda: inside(5), r"the equation on 'interior' must be a function such as `lambda u, x: ...`, not int"),
+    "a part without equation": (
+        lambda: problem(equations={"interior": []}),
+        r"no equation is given for 'interior'; leave the part out",
+    ),
+    "an equation that is a number": (
+        lambda: inside(5),
+        r"the equation on 'interior' must be a function such as `lambda u, x: ...`, not int",
+    ),
     "an equation that is None": (lambda: inside(None), r"the equation on 'interior' must be a function.*not NoneType"),
     "an equation that is a text": (lambda: inside("laplacian"), r"the equation on 'interior' must be a function.*not str"),
-    "a part that does not exist": (lambda: problem(equations={"inside": poisson}), r"no part 'inside' in the domain. Equations may hold on: interior, boundary, left"),
+    "a part that does not exist": (
+        lambda: problem(equations={"inside": poisson}),
+        r"no part 'inside' in the domain. Equations may hold on: interior, boundary, left",
+    ),
     "a boundary without sides left": (
         lambda: problem(equations=dict.fromkeys(("boundary", "left", "right", "top", "bottom"), zero)),
         r"every side that 'boundary' stands for has an equation of its own; leave 'boundary' out",
@@ -83,67 +101,196 @@ CASES = {
         lambda: problem(fields=("u", "v"), equations={"interior": lambda u, v, x: laplacian(u)(x)}),
         r"no equation and no observation looks at the field 'v'.*Leave it out of `fields`",
     ),
-    "a reference that is a number": (lambda: problem(reference=1.0), r"`reference` must be a function of one point; came float"),
+    "a reference that is a number": (
+        lambda: problem(reference=1.0),
+        r"`reference` must be a function of one point; came float",
+    ),
     "defaults given as a dictionary": (lambda: problem(defaults={"nugget": 1e-9}), r"`defaults` must be `gpde.Defaults"),
     # --- the equation
     "an equation without a point": (lambda: inside(lambda u: u), r"must take 2 arguments, `\(u, x\)`.*its signature is \(u\)"),
     "an equation of too many fields": (lambda: inside(lambda u, v, x: u(x) + v(x)), r"must take 2 arguments, `\(u, x\)`"),
-    "a vector for a residual": (lambda: inside(lambda u, x: gradient(u)(x)), r"must return one number per point; it returned an array of shape \(2,\).*as a list of equations"),
-    "several values for a residual": (lambda: inside(lambda u, x: (u(x), u(x))), r"must return one number per point; it returned 2 values"),
-    "an equation that returns nothing": (lambda: inside(lambda u, x: None), r"must return one number per point; it returned 0 values"),
-    "an operator that is not taken at x": (lambda: inside(lambda u, x: laplacian(u)), r"it returned a function; .* as `laplacian\(u\)\(x\)`"),
-    "an equation without the unknown": (lambda: inside(lambda u, x: x[0]), r"never looks at the unknown `u`. An equation is a function of the unknown, as in"),
-    "an equation in which the unknown cancels": (lambda: inside(lambda u, x: u(x) - u(x) + x[0]), r"does not depend on the unknown `u` at any probe point"),
-    "an order too high": (lambda: inside(lambda u, x: partial(u, 0, 0, 0, 0, 0)(x)), r"a derivative of order 5 is taken; gpde reads orders up to 4. Introduce a further field"),
-    "a source that is not finite": (lambda: inside(lambda u, x: u(x) + jnp.log(-1 - x[0])), r"is not finite at 48 of 48 probe points, for instance at x = .*Check divisions, logarithms"),
-    "a coordinate that does not exist": (lambda: inside(lambda u, x: partial(u, 2)(x)), r"`partial`: coordinate 2 does not exist: points have 2 coordinates"),
-    "a derivative in no coordinate": (lambda: inside(lambda u, x: partial(u)(x)), r"`partial`: name at least one coordinate, as in `partial\(u, 0\)`"),
-    "the divergence of a scalar": (lambda: inside(lambda u, x: divergence(u)(x)), r"`divergence`: the flux has shape \(\).*Did you mean `divergence\(gradient\(u\)\)`"),
-    "a direction of another dimension": (lambda: inside(lambda u, x: directional(u, (1.0, 0.0, 0.0))(x)), r"`directional`: the direction has shape \(3,\), the points \(2,\)"),
-    "a look at another point": (lambda: inside(lambda u, x: u(x) - u(-x)), r"looks at the unknown away from its own point `x`.*use a kernel with a `period`"),
-    "a look at a coordinate": (lambda: inside(lambda u, x: u(x[0])), r"the unknown was given a point of shape \(\) instead of \(2,\)"),
-    "a branch on the unknown": (lambda: inside(lambda u, x: 1.0 if u(x) > 0 else u(x)), r"could not be evaluated.*boolean.*written for one point `x` with jax.numpy"),
-    "numpy instead of jax.numpy": (lambda: inside(lambda u, x: np.sin(u(x))), r"could not be evaluated.*written for one point `x` with jax.numpy"),
+    "a vector for a residual": (
+        lambda: inside(lambda u, x: gradient(u)(x)),
+        r"must return one number per point; it returned an array of shape \(2,\).*as a list of equations",
+    ),
+    "several values for a residual": (
+        lambda: inside(lambda u, x: (u(x), u(x))),
+        r"must return one number per point; it returned 2 values",
+    ),
+    "an equation that returns nothing": (
+        lambda: inside(lambda u, x: None),
+        r"must return one number per point; it returned 0 values",
+    ),
+    "an operator that is not taken at x": (
+        lambda: inside(lambda u, x: laplacian(u)),
+        r"it returned a function; .* as `laplacian\(u\)\(x\)`",
+    ),
+    "an equation without the unknown": (
+        lambda: inside(lambda u, x: x[0]),
+        r"never looks at the unknown `u`. An equation is a function of the unknown, as in",
+    ),
+    "an equation in which the unknown cancels": (
+        lambda: inside(lambda u, x: u(x) - u(x) + x[0]),
+        r"does not depend on the unknown `u` at any probe point",
+    ),
+    "an order too high": (
+        lambda: inside(lambda u, x: partial(u, 0, 0, 0, 0, 0)(x)),
+        r"a derivative of order 5 is taken; gpde reads orders up to 4. Introduce a further field",
+    ),
+    "a source that is not finite": (
+        lambda: inside(lambda u, x: u(x) + jnp.log(-1 - x[0])),
+        r"is not finite at 48 of 48 probe points, for instance at x = .*Check divisions, logarithms",
+    ),
+    "a coordinate that does not exist": (
+        lambda: inside(lambda u, x: partial(u, 2)(x)),
+        r"`partial`: coordinate 2 does not exist: points have 2 coordinates",
+    ),
+    "a derivative in no coordinate": (
+        lambda: inside(lambda u, x: partial(u)(x)),
+        r"`partial`: name at least one coordinate, as in `partial\(u, 0\)`",
+    ),
+    "the divergence of a scalar": (
+        lambda: inside(lambda u, x: divergence(u)(x)),
+        r"`divergence`: the flux has shape \(\).*Did you mean `divergence\(gradient\(u\)\)`",
+    ),
+    "a direction of another dimension": (
+        lambda: inside(lambda u, x: directional(u, (1.0, 0.0, 0.0))(x)),
+        r"`directional`: the direction has shape \(3,\), the points \(2,\)",
+    ),
+    "a look at another point": (
+        lambda: inside(lambda u, x: u(x) - u(-x)),
+        r"looks at the unknown away from its own point `x`.*use a kernel with a `period`",
+    ),
+    "a look at a coordinate": (
+        lambda: inside(lambda u, x: u(x[0])),
+        r"the unknown was given a point of shape \(\) instead of \(2,\)",
+    ),
+    "a branch on the unknown": (
+        lambda: inside(lambda u, x: 1.0 if u(x) > 0 else u(x)),
+        r"could not be evaluated.*boolean.*written for one point `x` with jax.numpy",
+    ),
+    "numpy instead of jax.numpy": (
+        lambda: inside(lambda u, x: np.sin(u(x))),
+        r"could not be evaluated.*written for one point `x` with jax.numpy",
+    ),
     "a name that does not exist": (lambda: inside(lambda u, x: u(x) - sourc(x)), r"NameError: name 'sourc' is not defined"),  # noqa: F821
     "complex values": (lambda: inside(lambda u, x: 1j * u(x)), r"has complex values; state its real and its imaginary part"),
     # --- observations
-    "observations that are no observations": (lambda: problem(observations=5), r"`observations` must be `gpde.Observations\(points, values\)`.*came int"),
-    "values of another length": (lambda: data(values=(1.0, 2.0)), r"points of shape \(num, dim\) and values of shape \(num,\).*came \(3, 2\) and \(2,\)"),
+    "observations that are no observations": (
+        lambda: problem(observations=5),
+        r"`observations` must be `gpde.Observations\(points, values\)`.*came int",
+    ),
+    "values of another length": (
+        lambda: data(values=(1.0, 2.0)),
+        r"points of shape \(num, dim\) and values of shape \(num,\).*came \(3, 2\) and \(2,\)",
+    ),
     "no observations": (lambda: data(np.zeros((0, 2)), ()), r"with num >= 1 are needed; came \(0, 2\)"),
     "missing data": (lambda: data(values=(1.0, np.nan, 2.0)), r"points and values must be finite; remove missing data first"),
     "values that are words": (lambda: data(values=("a", "b", "c")), r"`Observations`: `values` must be an array of numbers"),
     "a negative noise": (lambda: data(noise=-0.1), r"`noise` is a standard deviation >= 0.*came -0.1"),
-    "noise of another length": (lambda: data(noise=np.ones(2)), r"`noise` is a standard deviation >= 0, one number or one for each of the 3 values"),
-    "exact data that repeat a point": (lambda: data(np.full((3, 2), 0.5)), r"several exact values are given at one point.*Give their `noise`"),
-    "observations of another dimension": (lambda: problem(observations=data(np.eye(3))), r"`Observations`: points have 3 coordinates, the domain has 2"),
-    "observations outside the domain": (lambda: problem(observations=data(PLACES + 1)), r"3 of 3 points lie outside Box.*Check the order of coordinates"),
-    "observations named like a part": (lambda: problem(observations=data(name="left")), r"`name` is 'left', which is a part of the domain; choose another"),
-    "an observed vector": (lambda: problem(observations=data(operator=gradient)), r"the operator of observations 'data' must return one number per point"),
-    "an operator that is a text": (lambda: data(operator="laplacian"), r"`operator` turns a function into a function, as `laplacian`; came 'laplacian'"),
-    "an operator of too many fields": (lambda: problem(observations=data(operator=lambda u, v: u)), r"the operator of observations 'data' must take the field `u`"),
+    "noise of another length": (
+        lambda: data(noise=np.ones(2)),
+        r"`noise` is a standard deviation >= 0, one number or one for each of the 3 values",
+    ),
+    "exact data that repeat a point": (
+        lambda: data(np.full((3, 2), 0.5)),
+        r"several exact values are given at one point.*Give their `noise`",
+    ),
+    "observations of another dimension": (
+        lambda: problem(observations=data(np.eye(3))),
+        r"`Observations`: points have 3 coordinates, the domain has 2",
+    ),
+    "observations outside the domain": (
+        lambda: problem(observations=data(PLACES + 1)),
+        r"3 of 3 points lie outside Box.*Check the order of coordinates",
+    ),
+    "observations named like a part": (
+        lambda: problem(observations=data(name="left")),
+        r"`name` is 'left', which is a part of the domain; choose another",
+    ),
+    "an observed vector": (
+        lambda: problem(observations=data(operator=gradient)),
+        r"the operator of observations 'data' must return one number per point",
+    ),
+    "an operator that is a text": (
+        lambda: data(operator="laplacian"),
+        r"`operator` turns a function into a function, as `laplacian`; came 'laplacian'",
+    ),
+    "an operator of too many fields": (
+        lambda: problem(observations=data(operator=lambda u, v: u)),
+        r"the operator of observations 'data' must take the field `u`",
+    ),
     # --- points
-    "points given as an array": (lambda: solve(points=PLACES), r"`points` says which points lie on which part, as in .*came ndarray"),
-    "points on a part without equation": (lambda: solve(points={"left": PLACES}), r"`points`: no equation holds on 'left'; parts with equations: interior, boundary"),
-    "points of another dimension": (lambda: solve(points={"interior": np.eye(3)}), r"`points\['interior'\]` must have shape \(num, 2\).*came \(3, 3\)"),
-    "points that are words": (lambda: solve(points={"interior": "grid"}), r"`points\['interior'\]` must be an array of numbers; came 'grid'"),
-    "points that are not finite": (lambda: solve(points={"interior": PLACES * np.nan}), r"`points\['interior'\]` holds 6 values that are not finite"),
-    "points outside the domain": (lambda: solve(points={"interior": PLACES + 1}), r"3 of 3 points do not lie there.*Check the order of coordinates"),
-    "points that repeat": (lambda: solve(points={"interior": np.full((3, 2), 0.5)}), r"2 points are repeated.*Remove them, with `numpy.unique"),
+    "points given as an array": (
+        lambda: solve(points=PLACES),
+        r"`points` says which points lie on which part, as in .*came ndarray",
+    ),
+    "points on a part without equation": (
+        lambda: solve(points={"left": PLACES}),
+        r"`points`: no equation holds on 'left'; parts with equations: interior, boundary",
+    ),
+    "points of another dimension": (
+        lambda: solve(points={"interior": np.eye(3)}),
+        r"`points\['interior'\]` must have shape \(num, 2\).*came \(3, 3\)",
+    ),
+    "points that are words": (
+        lambda: solve(points={"interior": "grid"}),
+        r"`points\['interior'\]` must be an array of numbers; came 'grid'",
+    ),
+    "points that are not finite": (
+        lambda: solve(points={"interior": PLACES * np.nan}),
+        r"`points\['interior'\]` holds 6 values that are not finite",
+    ),
+    "points outside the domain": (
+        lambda: solve(points={"interior": PLACES + 1}),
+        r"3 of 3 points do not lie there.*Check the order of coordinates",
+    ),
+    "points that repeat": (
+        lambda: solve(points={"interior": np.full((3, 2), 0.5)}),
+        r"2 points are repeated.*Remove them, with `numpy.unique",
+    ),
     "a negative number of points": (lambda: solve(num_interior=-3), r"`num_interior` must be a whole number >= 0; came -3"),
     "a fraction of a point": (lambda: solve(num_boundary=2.5), r"`num_boundary` must be a whole number >= 0; came 2.5"),
-    "a number of points in words": (lambda: solve(num_interior="many"), r"`num_interior` must be a whole number >= 0; came 'many'"),
-    "no point inside": (lambda: solve(num_interior=0), r"the equation on 'interior' gets no point: raise `num_interior`, or give `points="),
-    "no point on the boundary": (lambda: solve(num_boundary=0), r"the equation on 'boundary' gets no point: raise `num_boundary`"),
-    "an unknown way of sampling": (lambda: solve(sampling="random"), r"`sampling` is 'random'; it is one of 'uniform', 'sobol'"),
+    "a number of points in words": (
+        lambda: solve(num_interior="many"),
+        r"`num_interior` must be a whole number >= 0; came 'many'",
+    ),
+    "no point inside": (
+        lambda: solve(num_interior=0),
+        r"the equation on 'interior' gets no point: raise `num_interior`, or give `points=",
+    ),
+    "no point on the boundary": (
+        lambda: solve(num_boundary=0),
+        r"the equation on 'boundary' gets no point: raise `num_boundary`",
+    ),
+    "an unknown way of sampling": (
+        lambda: solve(sampling="random"),
+        r"`sampling` is 'random'; it is one of 'uniform', 'sobol'",
+    ),
     "a negative seed": (lambda: solve(seed=-1), r"`seed` is a whole number, zero or more; got -1"),
     # --- solve
     "the name of a problem": (lambda: gpde.solve("elliptic"), r"`solve`: the first argument must be a `gpde.Problem`, not str"),
-    "the name of a method": (lambda: solve(method="full-batch"), r"`method` must be a method object such as `gpde.FullBatch\(\)`"),
-    "a method that is a class": (lambda: solve(method=FullBatch), r"`method` must be a method object such as `gpde.FullBatch\(\)`"),
+    "the name of a method": (
+        lambda: solve(method="full-batch"),
+        r"`method` must be a method object such as `gpde.FullBatch\(\)`",
+    ),
+    "a method that is a class": (
+        lambda: solve(method=FullBatch),
+        r"`method` must be a method object such as `gpde.FullBatch\(\)`",
+    ),
     "the name of a kernel": (lambda: solve(kernel="gaussian"), r"`kernel` must be a kernel such as `gpde.Gaussian\(0.2\)`"),
-    "a lengthscale for a kernel": (lambda: solve(kernel=0.2), r"`kernel` must be a kernel such as `gpde.Gaussian\(0.2\)`.*not 0.2"),
-    "kernels for other fields": (lambda: solve(kernel={"v": Gaussian(0.2)}), r"`kernel`: one kernel per field is needed, for u; came v"),
-    "a kernel of another dimension": (lambda: solve(kernel=Gaussian((0.1, 0.2, 0.3))), r"`lengthscale` has 3 entries, but points have 2 coordinates"),
+    "a lengthscale for a kernel": (
+        lambda: solve(kernel=0.2),
+        r"`kernel` must be a kernel such as `gpde.Gaussian\(0.2\)`.*not 0.2",
+    ),
+    "kernels for other fields": (
+        lambda: solve(kernel={"v": Gaussian(0.2)}),
+        r"`kernel`: one kernel per field is needed, for u; came v",
+    ),
+    "a kernel of another dimension": (
+        lambda: solve(kernel=Gaussian((0.1, 0.2, 0.3))),
+        r"`lengthscale` has 3 entries, but points have 2 coordinates",
+    ),
     "a kernel too rough": (
         lambda: solve(inside(lambda u, x: partial(u, 0, 0, 0)(x)), Matern(5 / 2, 0.2)),
         r"Matern has 2 derivatives, but an operator of order 3 is applied to it; use `gpde.Matern\(7/2, ...\)`",
@@ -152,41 +299,101 @@ CASES = {
         lambda: solve(kernel=lambda x, y: jnp.exp(-jnp.linalg.norm(x - y))),
         r"`kernel`: the prior variance of Δu is nan.*write it with \|x - y\|², or use `gpde.Matern`",
     ),
-    "a kernel that is not positive": (lambda: solve(kernel=lambda x, y: -jnp.exp(-jnp.sum((x - y) ** 2))), r"`kernel`: the prior variance of Δu is -32, and must be positive"),
-    "a kernel with vector values": (lambda: solve(kernel=lambda x, y: x * y), r"`function\(x, y\)` must give a scalar for two points"),
+    "a kernel that is not positive": (
+        lambda: solve(kernel=lambda x, y: -jnp.exp(-jnp.sum((x - y) ** 2))),
+        r"`kernel`: the prior variance of Δu is -32, and must be positive",
+    ),
+    "a kernel with vector values": (
+        lambda: solve(kernel=lambda x, y: x * y),
+        r"`function\(x, y\)` must give a scalar for two points",
+    ),
     "a nugget of zero": (lambda: solve(nugget=0.0), r"`nugget` must be a small positive number such as 1e-10; came 0.0"),
-    "a nugget in words": (lambda: solve(nugget="1e-10"), r"`nugget` must be a small positive number such as 1e-10; came '1e-10'"),
-    "an unknown choice of functionals": (lambda: solve(functionals="all"), r"`functionals` must be 'minimal' or 'derivatives', not 'all'"),
-    "a number to start from": (lambda: solve(initial=0.0), r"`initial` must be a function of one point for each of the fields u, or a Solution"),
-    "a vector to start from": (lambda: solve(initial=lambda x: x), r"`initial` could not be evaluated.*with one number as its value"),
-    "a start that is not finite": (lambda: solve(initial=lambda x: jnp.log(x[0] - 2)), r"`initial`, or a derivative of it that the equations need, is not finite"),
-    "a callback that is no function": (lambda: solve(callback=5), r"`callback` must be a function of the progress after a step; came int"),
+    "a nugget in words": (
+        lambda: solve(nugget="1e-10"),
+        r"`nugget` must be a small positive number such as 1e-10; came '1e-10'",
+    ),
+    "an unknown choice of functionals": (
+        lambda: solve(functionals="all"),
+        r"`functionals` must be 'minimal' or 'derivatives', not 'all'",
+    ),
+    "a number to start from": (
+        lambda: solve(initial=0.0),
+        r"`initial` must be a function of one point for each of the fields u, or a Solution",
+    ),
+    "a vector to start from": (
+        lambda: solve(initial=lambda x: x),
+        r"`initial` could not be evaluated.*with one number as its value",
+    ),
+    "a start that is not finite": (
+        lambda: solve(initial=lambda x: jnp.log(x[0] - 2)),
+        r"`initial`, or a derivative of it that the equations need, is not finite",
+    ),
+    "a callback that is no function": (
+        lambda: solve(callback=5),
+        r"`callback` must be a function of the progress after a step; came int",
+    ),
     # --- the method
-    "an unknown form of constraints": (lambda: FullBatch(constraints="hard"), r"`constraints` must be one of \('eliminate', 'relax', 'linearize'\)"),
+    "an unknown form of constraints": (
+        lambda: FullBatch(constraints="hard"),
+        r"`constraints` must be one of \('eliminate', 'relax', 'linearize'\)",
+    ),
     "an elimination that is impossible": (
         lambda: solve(inside(lambda u, x: jnp.sum(gradient(u)(x) ** 2) - 1), method=FullBatch(constraints="eliminate")),
         r'`constraints="eliminate"`: the equation on .*interior.*Use `constraints="linearize"`',
     ),
-    "a regularization of zero": (lambda: FullBatch(constraints="relax", regularization=0.0), r"`regularization` must be a finite number > 0; came 0.0"),
-    "a regularization nobody uses": (lambda: FullBatch(regularization=1e-3), r'`regularization` is the weight of `constraints="relax"`'),
+    "a regularization of zero": (
+        lambda: FullBatch(constraints="relax", regularization=0.0),
+        r"`regularization` must be a finite number > 0; came 0.0",
+    ),
+    "a regularization nobody uses": (
+        lambda: FullBatch(regularization=1e-3),
+        r'`regularization` is the weight of `constraints="relax"`',
+    ),
     "no steps": (lambda: FullBatch(max_steps=0), r"`FullBatch`: `max_steps` must be a whole number >= 1; came 0"),
     "steps in words": (lambda: FullBatch(max_steps="ten"), r"`max_steps` must be a whole number >= 1; came 'ten'"),
-    "a tolerance that is no number": (lambda: FullBatch(tolerance=float("nan")), r"`tolerance` must be a finite number > 0; came nan"),
+    "a tolerance that is no number": (
+        lambda: FullBatch(tolerance=float("nan")),
+        r"`tolerance` must be a finite number > 0; came nan",
+    ),
     "negative escalations": (lambda: FullBatch(max_escalations=-1), r"`max_escalations` must be a whole number >= 0; came -1"),
     # --- domains
-    "corners of two dimensions": (lambda: Box((0, 0), 1), r"`Box`: `lower` and `upper` have one number per coordinate each; got 2 and 1"),
+    "corners of two dimensions": (
+        lambda: Box((0, 0), 1),
+        r"`Box`: `lower` and `upper` have one number per coordinate each; got 2 and 1",
+    ),
     "corners the wrong way round": (lambda: Box(1, 0), r"`Box`: `lower` is below `upper` in every coordinate"),
-    "a time that runs backwards": (lambda: SpaceTime(Box(0, 1), 1, 0), r"`SpaceTime`: `start` and `stop` are finite, and start < stop"),
+    "a time that runs backwards": (
+        lambda: SpaceTime(Box(0, 1), 1, 0),
+        r"`SpaceTime`: `start` and `stop` are finite, and start < stop",
+    ),
     # --- the solution
-    "a single point": (lambda: solution()(np.zeros(2)), r"`points` must have shape \(num, 2\).*came \(2,\). For one point write `solution\(points\[None\]\)`"),
-    "places of another dimension": (lambda: solution()(np.zeros((4, 3))), r"`points` must have shape \(num, 2\).*came \(4, 3\)"),
+    "a single point": (
+        lambda: solution()(np.zeros(2)),
+        r"`points` must have shape \(num, 2\).*came \(2,\). For one point write `solution\(points\[None\]\)`",
+    ),
+    "places of another dimension": (
+        lambda: solution()(np.zeros((4, 3))),
+        r"`points` must have shape \(num, 2\).*came \(4, 3\)",
+    ),
     "no places": (lambda: solution()(np.zeros((0, 2))), r"`points` must have shape \(num, 2\) with num >= 1"),
-    "places that are words": (lambda: solution().std("here"), r"`points` must be an array of numbers of shape \(num, 2\); came 'here'"),
+    "places that are words": (
+        lambda: solution().std("here"),
+        r"`points` must be an array of numbers of shape \(num, 2\); came 'here'",
+    ),
     "places that are not finite": (lambda: solution()(np.full((2, 2), np.inf)), r"`points`: 2 of 2 rows are not finite"),
-    "an operator that is a number": (lambda: solution().apply(3, PLACES), r"`apply`: `operator` turns functions into a function, as `laplacian`; came 3"),
-    "an operator of two fields": (lambda: solution().apply(lambda u, v: u, PLACES), r"the operator given to `apply` must take the field `u`"),
-    "a residual on a part without equation": (lambda: solution().residual(PLACES, "left"), r"`residual`: no equation holds on 'left'; parts: interior, boundary"),
-}  # fmt: skip
+    "an operator that is a number": (
+        lambda: solution().apply(3, PLACES),
+        r"`apply`: `operator` turns functions into a function, as `laplacian`; came 3",
+    ),
+    "an operator of two fields": (
+        lambda: solution().apply(lambda u, v: u, PLACES),
+        r"the operator given to `apply` must take the field `u`",
+    ),
+    "a residual on a part without equation": (
+        lambda: solution().residual(PLACES, "left"),
+        r"`residual`: no equation holds on 'left'; parts: interior, boundary",
+    ),
+}
 
 _solved = []
 

@@ -30,11 +30,14 @@ def functionals_of(reading, fields=("u",), coordinates=None):
 
 # --- the operators of well-known equations -----------------------------------------------------------------------------
 
-NAVIER_STOKES_X = (
-    lambda u, v, p, x: (
-        u(x) * partial(u, 0)(x) + v(x) * partial(u, 1)(x) + partial(p, 0)(x) - 0.1 * laplacian(u)(x)
-    )
-)  # fmt: skip
+
+def momentum(u, v, p, x):
+    return u(x) * partial(u, 0)(x) + v(x) * partial(u, 1)(x) + partial(p, 0)(x) - 0.1 * laplacian(u)(x)
+
+
+def continuity(u, v, p, x):
+    return partial(u, 0)(x) + partial(v, 1)(x)
+
 
 FOUND = {
     "elliptic": (lambda u, x: -laplacian(u)(x) + u(x) ** 3, ["u", "Δu"]),
@@ -58,7 +61,7 @@ FOUND = {
     "by jax.grad": (lambda u, x: jax.grad(u)(x)[0] + jnp.trace(jax.hessian(u)(x)), ["Δu + u_x"]),
     "by jax.jvp": (lambda u, x: jax.jvp(u, (x,), (jnp.array([0.0, 1.0]),))[1] * u(x), ["u", "u_y"]),
     "a nonlinear function of the Laplacian": (lambda u, x: jnp.sinh(laplacian(u)(x)) - 1, ["Δu"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -75,15 +78,9 @@ def test_every_derivative_can_be_kept_apart_as_in_the_papers_experiments():
 
 def test_a_system_shares_its_functionals():
     fields = ("u", "v", "p")
-    reading = reading_of(
-        NAVIER_STOKES_X,
-        lambda u, v, p, x: partial(u, 0)(x) + partial(v, 1)(x),
-        fields=fields,
-    )
-    # p_x and Δu occur in one fixed combination; the second equation adds u_x + v_y.
-    assert functionals_of(reading, fields) == ["u", "v", "u_x", "u_y", "v_y", "p_x - 0.1 Δu"] or set(
-        functionals_of(reading, fields)
-    ) == {"u", "v", "u_x", "u_y", "v_y", "-0.1 Δu + p_x"}
+    reading = reading_of(momentum, continuity, fields=fields)
+    # The pressure's slope and the friction occur in one combination only; u_x and v_y are not, as u_x stands alone as well.
+    assert functionals_of(reading, fields) == ["u", "v", "u_x", "u_y", "v_y", "p_x - 0.1 Δu"]
     assert reading.order == 2
 
 

@@ -1,4 +1,4 @@
-"""The full GP against kriging formulas and a general-purpose optimiser, its three forms against each other, and its failures."""
+"""The full GP against kriging and a general-purpose optimiser, its three forms against each other, and its failures."""
 
 import jax
 import jax.numpy as jnp
@@ -202,7 +202,7 @@ def test_linearisation_is_the_default_and_needs_no_constant_coefficient():
     # (1 + x) u'' = 1 with u(0) = u(1) = 0: u = (1 + x) log(1 + x) - 2 x log 2.
     x = FINE[:, 0]
     np.testing.assert_allclose(solution(FINE), (1 + x) * np.log1p(x) - 2 * x * np.log(2), atol=1e-5)
-    with pytest.raises(ValueError, match='the equation on .*interior.* Use `constraints="linearize"`'):
+    with pytest.raises(ValueError, match=r'the equation on .*interior.* Use `constraints="linearize"`'):
         solve(problem, Gaussian(0.3), points=POINTS, method=FullBatch(constraints="eliminate"))
 
 
@@ -229,7 +229,9 @@ def easy_problem():
 
 
 def test_a_failed_factorisation_raises_the_nugget_and_the_result_says_so(easy_problem):
-    solution = solve(easy_problem, Gaussian(3.0), num_interior=40, num_boundary=2, nugget=1e-20, method=FullBatch(max_escalations=9))
+    solution = solve(
+        easy_problem, Gaussian(3.0), num_interior=40, num_boundary=2, nugget=1e-20, method=FullBatch(max_escalations=9)
+    )
     assert solution.result.successful
     assert 1e-17 < solution.result.nugget < 1e-11
     assert f"the nugget was raised from 1.0e-20 to {solution.result.nugget:.1e}" in str(solution.result)
@@ -245,7 +247,7 @@ def test_the_nugget_is_raised_at_most_as_often_as_stated(easy_problem):
     assert "Raise `nugget`" in str(solution.result)
     assert solution.result.nugget == pytest.approx(1e-19)
     np.testing.assert_array_equal(solution(FINE), np.zeros(41))
-    with pytest.raises(ValueError, match="`std`: the covariance .* is not positive definite"):
+    with pytest.raises(ValueError, match=r"`std`: the covariance .* is not positive definite"):
         solution.std(FINE)
 
 

@@ -51,6 +51,7 @@ def test_a_covariance_is_the_kernel_differentiated_in_both_arguments(left, right
     def pair(x, y):
         total = 0.0
         for field, kernel in enumerate(KERNELS):
+
             def along_y(x, field=field, kernel=kernel):
                 sections = [zero, zero]
                 sections[field] = lambda y: kernel(x, y)

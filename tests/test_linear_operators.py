@@ -66,9 +66,7 @@ def test_coefficients_keep_the_decimals_that_were_meant():
     assert operator == (0, (((1, 0), 1.0), ((0, 2), -0.02)))
 
 
-@hypothesis.given(
-    arrays(np.int64, (3, 6), elements=st.integers(-3, 3)), arrays(np.int64, (5, 3), elements=st.integers(-3, 3))
-)
+@hypothesis.given(arrays(np.int64, (3, 6), elements=st.integers(-3, 3)), arrays(np.int64, (5, 3), elements=st.integers(-3, 3)))
 def test_every_row_is_a_combination_of_the_operators_with_its_pivot_entries_as_weights(basis, weights):
     rows = (weights @ basis).astype(float)
     hypothesis.assume(np.any(rows))

@@ -80,7 +80,9 @@ def test_a_direction_is_a_vector_or_a_field_of_vectors():
 
 
 def test_operators_mix_with_the_derivatives_of_jax():
-    np.testing.assert_allclose(at_points(lambda x: partial(lambda y: jax.grad(u)(y)[0], 1)(x)), 6 * x**2 * np.cos(2 * y), atol=1e-12)
+    np.testing.assert_allclose(
+        at_points(lambda x: partial(lambda y: jax.grad(u)(y)[0], 1)(x)), 6 * x**2 * np.cos(2 * y), atol=1e-12
+    )
     np.testing.assert_allclose(at_points(jax.grad(partial(u, 0)))[:, 1], 6 * x**2 * np.cos(2 * y), atol=1e-12)
 
 

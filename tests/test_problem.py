@@ -1,6 +1,5 @@
 """The problem language: which equations hold where, on which points, and what `describe` says of it."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 

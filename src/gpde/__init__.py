@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpde.kernels import FunctionKernel as FunctionKernel
     from gpde.kernels import Gaussian as Gaussian
     from gpde.kernels import Matern as Matern
+    from gpde.methods import Consensus as Consensus
     from gpde.methods import FullBatch as FullBatch
     from gpde.methods import MiniBatch as MiniBatch
     from gpde.operators import biharmonic as biharmonic
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpde.problem import Problem as Problem
     from gpde.solution import Solution as Solution
     from gpde.solution import load as load
+    from gpde.solve import continuation as continuation
     from gpde.solve import solve as solve
 
     __version__: str
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
 _MODULES = {
     "domains": ("Box", "SpaceTime"),
     "kernels": ("FunctionKernel", "Gaussian", "Matern"),
-    "methods": ("FullBatch", "MiniBatch"),
+    "methods": ("Consensus", "FullBatch", "MiniBatch"),
     "operators": ("biharmonic", "directional", "divergence", "gradient", "hessian", "laplacian", "partial"),
     "problem": ("Defaults", "Observations", "Problem"),
     "solution": ("Solution", "load"),
-    "solve": ("solve",),
+    "solve": ("continuation", "solve"),
 }
 _MODULE_OF = {name: f"gpde.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpde import flags
+from gpde.experiments import EXPERIMENTS
+from gpde.experiments import get as find_experiment
 from gpde.problems import GALLERY, get
 from gpde.terminal import blaming, console, errors_in_words, fail, progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpde.kernels import AbstractKernel
+    from gpde.methods.base import Callback
     from gpde.problem import Problem
     from gpde.solution import Solution
 
@@ -134,6 +139,61 @@ def solve(
         fail(str(solution.result), code=1)
     if solution.result.outcome.name == "INTERRUPTED":
         raise typer.Exit(130)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"An experiment of the paper: {', '.join(EXPERIMENTS)}.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A reduced size, in under a minute.")] = False,
+    seed: flags.Seed = 0,
+    batch_size: Annotated[int | None, typer.Option(help="M; elliptic and burgers.")] = None,
+    num_steps: Annotated[int | None, typer.Option(help="K; in batch-sizes that of the smallest batches.")] = None,
+    viscosity: Annotated[float | None, typer.Option(help="ν; burgers (0.2 by default) and batch-sizes (0.02).")] = None,
+    realizations: Annotated[int | None, typer.Option(help="Runs averaged; batch-sizes and convergence.")] = None,
+    json_file: flags.JsonFile = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where figure.png and numbers.json go; results/reproduce-NAME by default.")
+    ] = None,
+    quiet: flags.Quiet = False,
+) -> None:
+    """Run an experiment of the paper: a table, a figure, and the numbers behind it.
+
+    What is not given is as in the paper, where it says so.
+    """
+    out = console(stderr=json_file == "-")
+
+    @contextlib.contextmanager
+    def watch(what: str) -> "Iterator[Callback | None]":
+        if not quiet:
+            typer.echo(what, err=True)
+        with progress(quiet) as callback:
+            yield callback
+
+    with errors_in_words():
+        experiment = find_experiment(name)
+        settings = {
+            key: value
+            for key, value in (
+                ("batch_size", batch_size),
+                ("num_steps", num_steps),
+                ("viscosity", viscosity),
+                ("realizations", realizations),
+            )
+            if value is not None
+        }
+        use_double_precision()
+        figure, numbers, table = experiment.run(watch, quick=quick, seed=seed, **settings)
+        folder = output or Path("results") / f"reproduce-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.savefig(folder / "figure.png")
+        write_json(numbers, str(folder / "numbers.json"))
+        if not quiet:
+            out.print(f"[bold]{experiment.name}[/]   [dim]{experiment.summary}[/]", highlight=False)
+            out.print(table)
+            for file in ("figure.png", "numbers.json"):
+                out.print(f"[cyan]wrote [/]  {folder / file}", highlight=False, soft_wrap=True)
+    if json_file is not None:
+        write_json(numbers, json_file)
 
 
 @app.command()

@@ -1,11 +1,11 @@
 r"""A problem on points: functionals, residuals, right sides and the layout of the latent vector.
 
-The latent vector $z$ holds $[\phi, u]$ operator by operator. Every condition looks at it through an index table, one row per
-point: `z[indices[i]]` are the values $v = (L_1u, L_2u, \dots)(x_i)$ its equations need.
+The latent vector $z$ holds $[\phi, u]$ operator by operator. The values $(L_k u)(x_i)$ that a condition needs lie at
+`starts[k] + i`: slices, which fuse with the arithmetic around them where gathers do not.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -26,7 +26,7 @@ class Part(eqx.Module):
     name: str = eqx.field(static=True)
     reading: Reading = eqx.field(static=True)
     points: Float[Array, "points dim"]
-    indices: Int[Array, "points operators"]
+    starts: tuple[int, ...] = eqx.field(static=True)
     rhs: Float[Array, "points equations"]
     noise_variance: Float[Array, "points equations"]
     noisy: bool = eqx.field(static=True)
@@ -39,9 +39,14 @@ class Part(eqx.Module):
     def num_equations(self) -> int:
         return len(self.reading.equations)
 
+    @property
+    def indices(self) -> Int[np.ndarray, "points operators"]:
+        """Where its values lie in the latent vector."""
+        return np.add.outer(np.arange(self.num_points), np.array(self.starts))
+
     def values(self, latent: Float[Array, " size"]) -> Float[Array, "points operators"]:
         """The latent values its equations look at."""
-        return latent[self.indices]
+        return jnp.stack([latent[start : start + self.num_points] for start in self.starts], axis=1)
 
     def residual(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
         r"""$f_i(z_i) - y_i$."""
@@ -60,11 +65,26 @@ class Part(eqx.Module):
         return without.at[:, chosen].set(solved)
 
 
+Terms = list[tuple[slice, Float[Array, " _"]]]
+"""One equation on the points of its part: for each operator, where its values lie and their coefficients."""
+
+
 class Table(eqx.Module):
     r"""The rows of $\Psi$ for one part: at each point and for each equation, coefficients $a$ on the point's latent values."""
 
-    indices: Int[Array, "points operators"]
+    starts: tuple[int, ...] = eqx.field(static=True)
     coefficients: Float[Array, "points equations operators"]
+
+    @property
+    def num_points(self) -> int:
+        return self.coefficients.shape[0]
+
+    @property
+    def terms(self) -> list[Terms]:
+        places = [slice(start, start + self.num_points) for start in self.starts]
+        return [
+            [(place, self.coefficients[:, e, k]) for k, place in enumerate(places)] for e in range(self.coefficients.shape[1])
+        ]
 
 
 class Rows(eqx.Module):
@@ -75,38 +95,39 @@ class Rows(eqx.Module):
 
     def times(self, matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
         r"""$\Psi A$."""
-        pieces = []
-        for table in self.tables:
-            for e in range(table.coefficients.shape[1]):
-                a = table.coefficients[:, e]
-                terms = [a[:, k, None] * matrix[table.indices[:, k]] for k in range(a.shape[1])]
-                pieces.append(sum(terms[1:], start=terms[0]))
-        return jnp.concatenate(pieces)
+        return jnp.concatenate([_sum(a[:, None] * matrix[place] for place, a in terms) for terms in self._terms])
 
     def transpose_times(self, vector: Float[Array, " equations"]) -> Float[Array, " size"]:
         r"""$\Psi^T c$."""
         out = jnp.zeros(self.num_latent)
         offset = 0
-        for table in self.tables:
-            num_points, num_equations, _ = table.coefficients.shape
-            for e in range(num_equations):
-                c = vector[offset : offset + num_points]
-                out = out.at[table.indices].add(table.coefficients[:, e] * c[:, None])
-                offset += num_points
+        for terms in self._terms:
+            for place, a in terms:
+                out = out.at[place].add(a * vector[offset : offset + len(a)])
+            offset += len(terms[0][1])
         return out
 
     def conditioned(self, matrix: Float[Array, "size size"]) -> Float[Array, "equations equations"]:
-        r"""$\Psi K \Psi^T$."""
-        return self.times(self.times(matrix).T)
+        r"""$\Psi K \Psi^T$, in one pass over $K$: it is much larger than the result."""
+
+        def block(left: Terms, right: Terms) -> Array:
+            return _sum(a[:, None] * matrix[rows, columns] * b[None, :] for rows, a in left for columns, b in right)
+
+        return jnp.block([[block(left, right) for right in self._terms] for left in self._terms])
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"]) -> Float[Array, " equations"]:
         r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
-        pieces = []
-        for table in self.tables:
-            local = matrix[table.indices[:, :, None], table.indices[:, None, :]]
-            a = table.coefficients
-            pieces.append(jnp.einsum("ped,pdk,pek->ep", a, local, a).reshape(-1))
-        return jnp.concatenate(pieces)
+        return jnp.concatenate(
+            [
+                _sum(a * jnp.diagonal(matrix[rows, columns]) * b for rows, a in terms for columns, b in terms)
+                for terms in self._terms
+            ]
+        )
+
+    @property
+    def _terms(self) -> list[Terms]:
+        """Equation by equation, in the order of every vector over equations."""
+        return [terms for table in self.tables for terms in table.terms]
 
 
 class Linearization(eqx.Module):
@@ -162,7 +183,7 @@ class Collocation(eqx.Module):
         for part in self.parts:
             values = part.values(latent)
             a = part.gradient(values)
-            tables.append(Table(part.indices, a))
+            tables.append(Table(part.starts, a))
             moved.append(jnp.einsum("ped,pd->pe", a, values) - part.residual(values))
         return Linearization(Rows(tuple(tables), self.functionals.size), _flat(moved))
 
@@ -197,7 +218,6 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
         groups.append(jnp.asarray(np.concatenate([located[index][1] for index in users])))
     parts = []
     for index, (condition, where) in enumerate(located):
-        columns = [start[o, index] + np.arange(len(where)) for o in condition.reading.operators]
         shape = (len(where), len(condition.reading.equations))
         data = condition.observations
         rhs = np.zeros(shape) if data is None else data.values[:, None]
@@ -207,13 +227,18 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
                 name=condition.part,
                 reading=condition.reading,
                 points=jnp.asarray(where),
-                indices=jnp.asarray(np.stack(columns, axis=1)),
+                starts=tuple(start[o, index] for o in condition.reading.operators),
                 rhs=jnp.asarray(rhs),
                 noise_variance=jnp.asarray(noise),
                 noisy=bool(np.any(noise > 0)),
             )
         )
     return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
+
+
+def _sum(terms: Iterable[Array]) -> Array:
+    first, *rest = terms
+    return sum(rest, start=first)
 
 
 def _points_of(condition: Condition, points: Points) -> Float[np.ndarray, "points dim"]:

@@ -342,7 +342,7 @@ def _first_line(error: Exception) -> str:
 def _gradients(
     equations: Sequence[Equation], dim: int, num_fields: int, columns: Sequence, x: np.ndarray, z: np.ndarray
 ) -> np.ndarray:
-    """Rows of $\\partial r / \\partial z$, every equation and output at every probe."""
+    r"""Rows of $\partial r / \partial z$, every equation and output at every probe."""
     rows = _gradient_function(tuple(equations), dim, num_fields, tuple(columns))(jnp.asarray(x), jnp.asarray(z))
     return np.asarray(rows).reshape(-1, len(columns))
 

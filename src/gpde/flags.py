@@ -65,16 +65,26 @@ METHODS = {
             *("parallel_batches", "max_escalations"),
         ),
     ),
+    "consensus": Method(
+        "Consensus",
+        (
+            *("batch_size", "num_patches", "max_steps", "tolerance", "linear_solver", "linear_tolerance"),
+            *("scaled_neighbours", "max_escalations", "max_halvings"),
+        ),
+    ),
 }
 
 SETTINGS = {
     "constraints": Setting(str, "How the equations are held: eliminate or relax; linearize in full-batch."),
     "regularization": Setting(float, "λ. In full-batch that of relax: smaller holds the equations more strictly."),
     "max_escalations": Setting(int, "How often the nugget may be raised tenfold where it fails. [default: 5]"),
-    "max_steps": Setting(int, "Gauss-Newton steps at most. [default: 50]"),
+    "max_steps": Setting(int, "Gauss-Newton steps at most. [default: 50, 30 in consensus]"),
     "tolerance": Setting(float, "The relative step at which the iteration has converged. [default: 1e-7]"),
-    "max_halvings": Setting(int, "How often the line search may halve a step. [default: 20]"),
+    "max_halvings": Setting(int, "How often the line search may halve a step. [default: 20, 12 in consensus]"),
     "batch_size": Setting(int, "M, points in a batch. [default: 64]"),
+    "num_patches": Setting(int, "Patches that cover the points. [default: by the number of points]"),
+    "linear_solver": Setting(str, "direct or schwarz. [default: by size]"),
+    "linear_tolerance": Setting(float, "Relative residual asked of the linear solver. [default: 1e-8]"),
     "num_steps": Setting(int, "K, batches drawn. [default: 40000]"),
     "proximal_weight": Setting(str, "γ: a number, or in words as 'geometric(1e4, 1e8)'.", number_or_words),
     "slack_weight": Setting(float, "β of the slack. [default: the block nugget in its place]"),

@@ -4,6 +4,7 @@ A Gauss-Newton step proposes a full move; `backtrack` shortens it until the obje
 small interior patches of nonlinear equations, which know no boundary values and are strongly nonlinear.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -59,3 +60,12 @@ def backtrack(
     start, _ = trial(jnp.zeros_like(current)) if start is None else (start, None)
     point = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), point, start)
     return Damped(point, jnp.where(accepted, value, current), jnp.where(accepted, t, 0.0), accepted)
+
+
+def next_move(move: float, last: float) -> float:
+    """How far the next whole step will move: Newton's steps shrink quadratically once they shrink fast.
+
+    The ratio of two moves squares from step to step; while it is above a tenth nothing is promised and `move` comes back.
+    """
+    ratio = move / last if 0 < last < math.inf else 1.0
+    return move * ratio**2 if ratio < 0.1 else move

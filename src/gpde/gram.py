@@ -37,8 +37,9 @@ def factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"]
 
 def add_diagonal(matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]) -> Float[Array, "size size"]:
     """The matrix with something added to its diagonal."""
+    # Elementwise, so that it fuses with what uses it: a scatter would write the whole matrix first.
     index = jnp.arange(matrix.shape[0])
-    return matrix.at[index, index].add(diagonal)
+    return jnp.where(index[:, None] == index[None, :], matrix + diagonal[None, :], matrix)
 
 
 def solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:

@@ -15,11 +15,14 @@ from gpde.functionals import Functionals, Kernels, variances
 from gpde.kernels import AbstractKernel, Gaussian
 from gpde.kernels.function import as_kernel
 from gpde.linear_operators import operator_text
-from gpde.methods import AbstractMethod, FullBatch
+from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.methods.base import Callback, Setup, run
 from gpde.problem import Problem
 from gpde.solution import Seconds, Solution
 from gpde.timing import CompileClock
+
+# Functionals up to which the full GP takes seconds: its Gram matrix is then half a gigabyte.
+_FULL_BATCH_UP_TO = 8000
 
 
 def solve(
@@ -43,7 +46,7 @@ def solve(
 
     - `problem`: what to solve.
     - `kernel`: the prior, for all fields or as a mapping from field to kernel; a function of two points is a kernel too.
-    - `method`: `FullBatch(...)` for instance; None chooses from the number of points.
+    - `method`: `FullBatch(...)`, `MiniBatch(...)` or `Consensus(...)`; None takes the full GP while it is cheap, else consensus.
     - `num_interior`, `num_boundary`, `sampling`, `seed`: how many points to draw and how (`"uniform"`, `"sobol"`, `"halton"`,
       `"grid"`); boundary points are shared by all parts but the interior, by their measure. Or `points={part: array}`.
     - `nugget`: what is added to the diagonal of covariances, relative to each operator's prior variance. A numerical device;
@@ -73,11 +76,14 @@ def solve(
             field_kernel.check(problem.domain.dim)
             field_kernel.check_smoothness(collocation.order)
         _check_variances(kernels, collocation, problem)
-        chosen = method if method is not None else FullBatch()
+        chosen = method if method is not None else default_method(collocation)
         setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
         chosen.check(setup)
         state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
         state, history, result = run(chosen, setup, state, callback)
+        if method is None:
+            note = f"method {chosen.name}, chosen for {collocation.functionals.size} functionals"
+            result = dataclasses.replace(result, notes=(note, *result.notes))
         predictor = chosen.predictor(setup, state)
         latent = np.asarray(chosen.latent(state))
     return Solution(
@@ -93,6 +99,11 @@ def solve(
         kernels=dict(zip(problem.fields, kernels, strict=True)),
         settings=_settings(chosen, nugget, sampling, seed, functionals),
     )
+
+
+def default_method(collocation: Collocation) -> AbstractMethod:
+    """The full GP while its Gram matrix is small, consensus beyond."""
+    return FullBatch() if collocation.functionals.size <= _FULL_BATCH_UP_TO else Consensus()
 
 
 def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **arguments: Any) -> list[Solution]:
@@ -162,8 +173,8 @@ def _check_variances(kernels: Kernels, collocation: Collocation, problem: Proble
         if not (np.isfinite(variance) and variance > 0):
             symbol = operator_text(operator, problem.fields, problem.domain.coordinates)
             raise ValueError(
-                f"`kernel`: the prior variance of {symbol} is {variance:.3g}, and must be positive. Where a kernel is a function "
-                "of |x - y|, automatic differentiation fails at x = y: write it with |x - y|², or use `gpde.Matern`."
+                f"`kernel`: the prior variance of {symbol} is {variance:.3g}, and must be positive. Where a kernel is a "
+                "function of |x - y|, automatic differentiation fails at x = y: write it with |x - y|², or use `gpde.Matern`."
             )
 
 

@@ -21,9 +21,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gpde.batching import Cover, PointTable, cover, point_table, scaled_coordinates
 from gpde.functionals import Kernels, pair_covariance
-from gpde.gauss_newton import Damped, backtrack
+from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.gram import NUGGET_GROWTH
-from gpde.linear_operators import point_value
+from gpde.linear_operators import LinearOperator, point_value
 from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
@@ -51,7 +51,7 @@ class State(NamedTuple):
     nuggets: Float[np.ndarray, " patches"]
     weights: Float[np.ndarray, "patches members slots"] | None
     prepared: Any
-    merit: float
+    move: float
 
 
 class Consensus(AbstractMethod):
@@ -61,9 +61,10 @@ class Consensus(AbstractMethod):
 
     - `batch_size`: points per patch. Larger is closer to the full GP and costs its cube.
     - `num_patches`: None takes every point as a centre for small problems and fewer, relative to their number, for large ones.
-    - `max_steps`, `tolerance`: Gauss-Newton ends when no value moves by more than `tolerance` times the largest.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when the next step would move no value by more than `tolerance` times the
+      largest.
     - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: chosen by size.
-    - `linear_tolerance`: relative residual asked of the linear solver.
+    - `linear_tolerance`: relative residual asked of the linear solver; each step corrects what the last one left.
     - `scaled_neighbours`: whether nearness is measured in units of the kernel's lengthscales.
     - `max_escalations`: how often a patch's nugget may be raised tenfold.
     - `max_halvings`: how far the line search on the equations' residual shortens a step.
@@ -75,9 +76,9 @@ class Consensus(AbstractMethod):
     max_steps: int = 30
     tolerance: float = 1e-7
     linear_solver: str | AbstractLinearSolver | None = None
-    linear_tolerance: float = 1e-10
+    linear_tolerance: float = 1e-8
     scaled_neighbours: bool = True
-    max_escalations: int = 6
+    max_escalations: int = 5
     max_halvings: int = 12
 
     def __check_init__(self) -> None:
@@ -175,10 +176,10 @@ class Consensus(AbstractMethod):
             nuggets=nuggets,
             weights=weights if t == 1.0 or first else (1 - t) * state.weights + t * weights,
             prepared=prepared,
-            merit=float(damped.objective),
+            move=move if t == 1.0 else math.inf,
         )
         linear = table.collocation.linear and t == 1.0
-        done = move <= self.tolerance or linear or not accepted
+        done = linear or not accepted or (t == 1.0 and next_move(move, state.move) <= self.tolerance)
         return new, info, Outcome.CONVERGED if done else None
 
     def _solver(self, size: int) -> AbstractLinearSolver:
@@ -224,6 +225,8 @@ class Consensus(AbstractMethod):
         operators = np.zeros((table.num_points, table.num_operators))
         patch, slot = np.nonzero(owned >= 0)
         operators[patches.members[patch, owned[patch, slot]]] = at_owned[patch, slot]
+        for slot, field in _value_slots(equations.operators, table.points.shape[1], equations.num_fields):
+            operators[:, slot] = values[:, field]  # shared by all patches, and exact where a Dirichlet condition fixes them
         return weights, jnp.where(table.active, jnp.asarray(operators), 0.0)
 
     def latent(self, state: State) -> Float[Array, " size"]:
@@ -266,6 +269,12 @@ def default_num_patches(num_points: int) -> int:
 def _value_rows(members: Int[np.ndarray, "patches members"], num_fields: int) -> Int[np.ndarray, "patches values"]:
     """Where a patch's values stand among all values, field by field."""
     return np.concatenate([members * num_fields + field for field in range(num_fields)], axis=1)
+
+
+def _value_slots(operators: tuple[LinearOperator, ...], dim: int, num_fields: int) -> list[tuple[int, int]]:
+    """Which operators are the value of a field, and of which."""
+    fields = {point_value(field, dim): field for field in range(num_fields)}
+    return [(slot, fields[operator]) for slot, operator in enumerate(operators) if operator in fields]
 
 
 def _unknowns(coordinates: Float[np.ndarray, "points dim"], num_fields: int) -> tuple[np.ndarray, np.ndarray]:
@@ -369,12 +378,8 @@ def _start(
     equations, _ = _linearized(table, operators, kernels)
     num_points, num_fields = table.num_points, table.collocation.num_fields
     values, fixed = np.zeros((num_points, num_fields)), np.zeros((num_points, num_fields), dtype=bool)
-    own = np.asarray(operators)
-    dim = table.points.shape[1]
-    for slot, operator in enumerate(equations.operators):
-        for field in range(num_fields):
-            if operator == point_value(field, dim):
-                values[:, field] = own[:, slot]
+    for slot, field in _value_slots(equations.operators, table.points.shape[1], num_fields):
+        values[:, field] = np.asarray(operators)[:, slot]
     fields, slots = _dirichlet(table)
     rhs, coefficients = np.asarray(equations.rhs), np.asarray(equations.coefficients)
     for e in range(table.num_equations):

@@ -216,14 +216,12 @@ def _step(
     linear = collocation.linearize(z)
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
     prior_nugget = jnp.zeros_like(scale) if method.form == "linearize" else nugget * scale
-    prior = add_diagonal(gram_matrix, prior_nugget)
-    rows_prior = linear.rows.times(prior)
+    prior = gram_matrix if method.form == "linearize" else add_diagonal(gram_matrix, prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
-    matrix = linear.rows.times(rows_prior.T)
-    s_lower, factored = factor(add_diagonal(matrix, noise))
+    s_lower, factored = factor(add_diagonal(linear.rows.conditioned(prior), noise))
     dual = solve(s_lower, linear.rhs)
     w_full = linear.rows.transpose_times(dual)
-    z_full = dual @ rows_prior
+    z_full = gram_matrix @ w_full + prior_nugget * w_full
     hard = noise <= 0
 
     def soft(z: Array) -> Array:

@@ -1,0 +1,113 @@
+"""Panels of the experiments' figures: contours on a grid or at scattered points, and curves."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gpde.domains.base import AbstractDomain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STYLE: Any = {
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.0,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "mathtext.fontset": "cm",
+}
+_COLOURS = ("#d1603d", "#2c5d8a", "#4c9f70", "#7f5aa8")
+# Below this share of the largest error only the lines where it changes sign are left to see.
+_DECADES = 7
+_DPI = 130
+
+
+@contextlib.contextmanager
+def figure(num_rows: int, num_columns: int) -> Iterator[tuple["Figure", list["Axes"]]]:
+    """A figure and its panels, row by row."""
+    # The object interface: pyplot would keep every figure alive, and choose a window system for it.
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        drawn = Figure(figsize=(3.1 * num_columns, 2.6 * num_rows), dpi=_DPI, layout="constrained")
+        FigureCanvasAgg(drawn)
+        yield drawn, list(drawn.subplots(num_rows, num_columns, squeeze=False).ravel())
+
+
+class Map:
+    """Functions on a plane domain, given at points that are a grid or scattered."""
+
+    def __init__(self, domain: AbstractDomain, points: Float[np.ndarray, "points dim"]) -> None:
+        from matplotlib.tri import Triangulation
+
+        self.names = domain.coordinates
+        self.num_points = len(points)
+        self.triangles = Triangulation(points[:, 0], points[:, 1])
+
+    def values(self, axes: "Axes", values: np.ndarray, title: str, levels: np.ndarray) -> None:
+        """Filled contours."""
+        colours = axes.tricontourf(self.triangles, values, levels=levels, cmap="viridis", extend="both")
+        self._bar(axes, colours, levels[:: max(1, len(levels) // 5)])
+        self._frame(axes, title)
+
+    def errors(self, axes: "Axes", error: np.ndarray, title: str, levels: np.ndarray) -> None:
+        """Filled contours on a logarithmic scale."""
+        from matplotlib.colors import LogNorm
+
+        clipped = np.clip(error, levels[0], levels[-1])
+        colours = axes.tricontourf(self.triangles, clipped, levels=levels, cmap="magma", norm=LogNorm(levels[0], levels[-1]))
+        self._bar(axes, colours, levels[::2])
+        self._frame(axes, title)
+
+    def points(self, axes: "Axes", values: np.ndarray, points: Mapping[str, np.ndarray], levels: np.ndarray) -> None:
+        """Sample points over contours of the truth."""
+        axes.tricontour(self.triangles, values, levels=levels, cmap="viridis", linewidths=0.7)
+        for colour, (part, where) in zip(("#555555", *_COLOURS), points.items(), strict=False):
+            axes.plot(where[:, 0], where[:, 1], "o", ms=1.3, mew=0, color=colour, label=part, clip_on=False, zorder=3)
+        self._frame(axes, f"{sum(map(len, points.values()))} points, contours of $u^*$")
+
+    def _bar(self, axes: "Axes", colours: Any, ticks: np.ndarray) -> None:
+        bar = axes.figure.colorbar(colours, ax=axes, shrink=0.9, aspect=18, pad=0.02)
+        bar.outline.set_visible(False)
+        bar.set_ticks(list(ticks))
+        bar.ax.minorticks_off()
+        bar.ax.tick_params(labelsize=7, width=0.5)
+
+    def _frame(self, axes: "Axes", title: str) -> None:
+        axes.set_title(title)
+        axes.set_xlabel(self.names[0], style="italic")
+        axes.set_ylabel(self.names[1], style="italic", rotation=0)
+
+
+def value_levels(values: np.ndarray) -> np.ndarray:
+    """Contours between the lowest and the highest value."""
+    return np.linspace(values.min(), values.max(), 16)
+
+
+def error_levels(errors: Sequence[np.ndarray]) -> np.ndarray:
+    """Two contours a decade, the same for all errors, so that panels can be compared."""
+    highest = math.ceil(math.log10(max(error.max() for error in errors)))
+    lowest = math.floor(math.log10(max(min(np.median(error) for error in errors), 10.0 ** (highest - _DECADES))))
+    lowest = min(lowest, highest - 1)
+    return np.logspace(lowest, highest, 2 * (highest - lowest) + 1)
+
+
+def curves(axes: "Axes", lines: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, xlabel: str = "step") -> None:
+    """Positive quantities along a run, on a logarithmic scale."""
+    for colour, (label, (x, y)) in zip(_COLOURS, lines.items(), strict=False):
+        axes.semilogy(x, y, color=colour, label=label)
+    axes.set_title(title)
+    axes.set_xlabel(xlabel)
+    axes.legend()

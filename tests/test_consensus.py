@@ -1,0 +1,210 @@
+"""Consensus: the full GP in the limit of one patch, no statistical error, prediction without seams."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpde
+from gpde.batching import cover, neighbours, partition, spread_centres
+from gpde.methods.consensus import Consensus
+from gpde.methods.full_batch import FullBatch
+from gpde.operators import laplacian, partial
+
+
+def exact(x):
+    return jnp.sin(2 * x[0]) * jnp.cos(x[1]) + 0.5 * x[0] ** 2
+
+
+def equation(u, x):
+    return -laplacian(u)(x) + u(x) ** 3 - (-laplacian(exact)(x) + exact(x) ** 3)
+
+
+SQUARE = gpde.Problem(
+    domain=gpde.Box((0.0, 0.0), (1.0, 1.0)),
+    equations={"interior": equation, "boundary": lambda u, x: u(x) - exact(x)},
+    reference=exact,
+)
+GRID = SQUARE.domain.grid((15, 15))
+TRUTH = np.asarray(jax.vmap(exact)(jnp.asarray(GRID)))
+# Short lengthscale and few points: the covariances are far from singular and the nugget does not matter.
+WELL_CONDITIONED = {"kernel": gpde.Gaussian(0.15), "num_interior": 50, "num_boundary": 24, "nugget": 1e-13, "seed": 2}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return gpde.solve(
+        SQUARE, gpde.Gaussian(0.4), num_interior=150, num_boundary=60, method=Consensus(batch_size=40), nugget=1e-12
+    )
+
+
+def test_one_patch_of_all_points_is_the_full_gp():
+    whole = gpde.solve(SQUARE, method=Consensus(batch_size=74), **WELL_CONDITIONED)
+    full = gpde.solve(SQUARE, method=FullBatch(constraints="linearize"), **WELL_CONDITIONED)
+    assert whole.result.successful
+    assert np.abs(whole(GRID) - full(GRID)).max() < 1e-8
+    assert np.abs(whole.latent - full.latent).max() < 1e-8 * np.abs(full.latent).max()
+
+
+def test_larger_patches_come_closer_to_the_full_gp():
+    settings = {"kernel": gpde.Gaussian(0.3), "num_interior": 150, "num_boundary": 60, "nugget": 1e-11}
+    full = gpde.solve(SQUARE, method=FullBatch(), **settings)(GRID)
+    distances = [
+        np.sqrt(np.mean((gpde.solve(SQUARE, method=Consensus(batch_size=m), **settings)(GRID) - full) ** 2))
+        for m in (12, 30, 90)
+    ]
+    assert distances[0] > 3 * distances[1] > 9 * distances[2]
+
+
+def test_the_error_is_small_in_few_steps_from_zero(small):
+    assert small.result.successful
+    assert len(small.history) <= 10
+    assert np.abs(small(GRID) - TRUTH).max() < 1e-5
+
+
+def test_no_step_raises_the_merit(small):
+    merits = [info["objective"] for info in small.history]
+    assert all(after <= before * (1 + 1e-9) for before, after in zip(merits[1:], merits[2:], strict=False))
+    assert all(info["linear_residual"] < 1e-6 for info in small.history)
+
+
+def test_dirichlet_values_are_kept_exactly(small):
+    boundary = small.points["boundary"]
+    values = small.latent[150 : 150 + 60]  # the values of u come first, those of the interior before the boundary's
+    assert np.abs(values - np.asarray(jax.vmap(exact)(jnp.asarray(boundary)))).max() < 1e-14
+
+
+def test_prediction_has_no_seams(small):
+    # Along a line the blended solution's jumps between neighbouring samples are those of a smooth function: second
+    # differences stay near h² u'', far below the error a jump between patches would make.
+    t = np.linspace(0.1, 0.9, 4001)
+    line = np.stack([t, 0.37 + 0.2 * t], axis=1)
+    second = np.abs(np.diff(small(line), 2))
+    error = np.abs(small(line) - np.asarray(jax.vmap(exact)(jnp.asarray(line)))).max()
+    assert second.max() < 4 * (t[1] - t[0]) ** 2 + 0.1 * error
+
+
+def test_operators_of_the_solution_are_those_of_the_truth(small):
+    interior = SQUARE.domain.sample("interior", 40, seed=5)
+    expected = np.asarray(jax.vmap(laplacian(exact))(jnp.asarray(interior)))
+    assert np.abs(small.apply(laplacian, interior) - expected).max() < 2e-2
+    assert np.abs(small.residual(interior)).max() < 2e-2
+
+
+def test_std_is_small_near_points_and_grows_away_from_them(small):
+    near = small.points["interior"][:20]
+    far = np.array([[3.0, 3.0]])
+    assert small.std(near).max() < 1e-4
+    assert small.std(far)[0] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_linear_problem_takes_one_step():
+    problem = gpde.Problem(
+        gpde.Box((0.0, 0.0), (1.0, 1.0)),
+        {"interior": lambda u, x: laplacian(u)(x) - laplacian(exact)(x), "boundary": lambda u, x: u(x) - exact(x)},
+    )
+    solution = gpde.solve(
+        problem, gpde.Gaussian(0.4), num_interior=120, num_boundary=50, method=Consensus(batch_size=40), nugget=1e-12
+    )
+    assert len(solution.history) == 1
+    assert np.abs(solution(GRID) - TRUTH).max() < 1e-5
+
+
+def test_a_neumann_condition_is_an_equation_of_the_patches():
+    problem = gpde.Problem(
+        gpde.Box((0.0, 0.0), (1.0, 1.0)),
+        {
+            "interior": equation,
+            "left": lambda u, x: partial(u, 0)(x) - partial(exact, 0)(x),
+            "boundary": lambda u, x: u(x) - exact(x),
+        },
+    )
+    solution = gpde.solve(
+        problem, gpde.Gaussian(0.4), num_interior=150, num_boundary=60, method=Consensus(batch_size=40), nugget=1e-12
+    )
+    assert solution.result.successful
+    assert np.abs(solution(GRID) - TRUTH).max() < 1e-4
+
+
+def test_two_fields_are_solved_together():
+    def v_exact(x):
+        return jnp.cos(x[0] + x[1])
+
+    def first(u, v, x):
+        rhs = -laplacian(exact)(x) + exact(x) * v_exact(x)
+        return -laplacian(u)(x) + u(x) * v(x) - rhs
+
+    def second(u, v, x):
+        rhs = -laplacian(v_exact)(x) + exact(x) ** 2
+        return -laplacian(v)(x) + u(x) ** 2 - rhs
+
+    problem = gpde.Problem(
+        gpde.Box((0.0, 0.0), (1.0, 1.0)),
+        {
+            "interior": (first, second),
+            "boundary": (lambda u, v, x: u(x) - exact(x), lambda u, v, x: v(x) - v_exact(x)),
+        },
+        fields=("u", "v"),
+    )
+    solution = gpde.solve(
+        problem, gpde.Gaussian(0.4), num_interior=120, num_boundary=50, method=Consensus(batch_size=40), nugget=1e-12
+    )
+    values = solution(GRID)
+    assert np.abs(values[:, 0] - TRUTH).max() < 1e-4
+    assert np.abs(values[:, 1] - np.asarray(jax.vmap(v_exact)(jnp.asarray(GRID)))).max() < 1e-4
+
+
+def test_noisy_observations_are_smoothed_not_interpolated():
+    points = SQUARE.domain.sample("interior", 60, seed=9)
+    noise = 0.05 * np.random.default_rng(3).normal(size=60)
+    values = np.asarray(jax.vmap(exact)(jnp.asarray(points))) + noise
+    problem = gpde.Problem(
+        gpde.Box((0.0, 0.0), (1.0, 1.0)),
+        {"interior": equation},
+        observations=gpde.Observations(points, values, noise=0.05),
+    )
+    settings = {"kernel": gpde.Gaussian(0.5), "num_interior": 80, "nugget": 1e-10}
+    consensus = gpde.solve(problem, method=Consensus(batch_size=140), **settings)
+    full = gpde.solve(problem, method=FullBatch(), **settings)
+    assert np.abs(consensus(points) - values).max() > 0.02
+    assert np.abs(consensus(GRID) - full(GRID)).max() < 1e-3
+
+
+def test_every_point_lies_in_two_patches_and_is_owned_by_one_that_holds_it():
+    points = np.random.default_rng(0).uniform(size=(400, 2)) ** 2  # dense in one corner, gaps in the other
+    patches = cover(points, 20, 60)
+    assert patches.coverage.min() >= 2
+    assert all(i in patches.members[patches.owner[i]] for i in range(400))
+    owned = patches.owned()
+    listed = np.sort(np.concatenate([patches.members[c, row[row >= 0]] for c, row in enumerate(owned)]))
+    assert np.array_equal(listed, np.arange(400))
+
+
+def test_a_partition_holds_every_point_once_in_cells_of_equal_size():
+    points = np.random.default_rng(1).normal(size=(103, 3))
+    cells = partition(points, 8)
+    assert np.array_equal(np.sort(np.concatenate(cells)), np.arange(103))
+    assert {len(cell) for cell in cells} <= {12, 13}
+    assert len(spread_centres(points, 8)) == 8
+
+
+def test_neighbours_are_the_nearest_by_brute_force():
+    points = np.random.default_rng(2).uniform(size=(50, 2))
+    found = neighbours(points, points[:5], 7)
+    distance = np.linalg.norm(points[None] - points[:5, None], axis=-1)
+    assert np.array_equal(found, np.argsort(distance, axis=1)[:, :7])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 1}, "batch_size"),
+        ({"num_patches": 0}, "num_patches"),
+        ({"linear_solver": "magic"}, "linear_solver"),
+        ({"tolerance": 0.0}, "tolerance"),
+        ({"max_steps": 0}, "max_steps"),
+    ],
+)
+def test_bad_settings_name_the_argument(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Consensus(**settings)
