@@ -35,6 +35,7 @@ ORDER = (
     "solve",
     "report",
     "experiments",
+    "bench",
     "flags",
     "terminal",
     "cli",

@@ -4,6 +4,8 @@ The calls run in a process of their own without the type checks of the test run,
 precision: what is compared is what a user reads.
 """
 
+# pyright: reportArgumentType=false, reportUndefinedVariable=false
+
 import json
 import os
 import re
@@ -173,7 +175,7 @@ CASES = {
         lambda: inside(lambda u, x: np.sin(u(x))),
         r"could not be evaluated.*written for one point `x` with jax.numpy",
     ),
-    "a name that does not exist": (lambda: inside(lambda u, x: u(x) - sourc(x)), r"NameError: name 'sourc' is not defined"),  # noqa: F821
+    "a name that does not exist": (lambda: inside(lambda u, x: u(x) - sourc(x)), r"NameError: name 'sourc' is not defined"),
     "complex values": (lambda: inside(lambda u, x: 1j * u(x)), r"has complex values; state its real and its imaginary part"),
     # --- observations
     "observations that are no observations": (

@@ -1,7 +1,6 @@
 """Batches of points: the point-major view agrees with the collocation it was made of."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ EVERYTHING = jnp.arange(TABLE.num_points)
 
 
 def by_point_of(function):
-    return eqx.filter_jit(jax.vmap(function))
+    return eqx.filter_jit(eqx.filter_vmap(function))
 
 
 def test_latent_values_go_to_points_and_back():

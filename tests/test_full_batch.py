@@ -179,6 +179,7 @@ def test_relaxation_tends_to_elimination_as_the_equations_weigh_more(nonlinear_p
 def test_the_three_forms_differ_by_less_than_the_error_and_by_ever_less_as_the_nugget_falls():
     problem = get("elliptic").build()
     grid = problem.domain.grid((40, 40))
+    assert problem.reference is not None
     truth = np.asarray(jax.vmap(problem.reference)(grid))
     gaps = []
     for nugget in (1e-8, 1e-10, 1e-12):
@@ -233,6 +234,7 @@ def test_a_failed_factorisation_raises_the_nugget_and_the_result_says_so(easy_pr
         easy_problem, Gaussian(3.0), num_interior=40, num_boundary=2, nugget=1e-20, method=FullBatch(max_escalations=9)
     )
     assert solution.result.successful
+    assert solution.result.nugget is not None
     assert 1e-17 < solution.result.nugget < 1e-11
     assert f"the nugget was raised from 1.0e-20 to {solution.result.nugget:.1e}" in str(solution.result)
     assert solution.history[-1]["nugget"] == solution.result.nugget

@@ -45,21 +45,17 @@ def test_functionals_measure_a_function_by_its_derivatives():
 @pytest.mark.parametrize("right", ON_POINTS)
 def test_a_covariance_is_the_kernel_differentiated_in_both_arguments(left, right):
     # The fields are independent: cov(L(u, v)(x), L'(u, v)(y)) = L_x L'_y applied to the pair (k_u, 0) plus (0, k_v).
-    def zero(x):
-        return jnp.zeros(())
+    def only(field, section):
+        return [section if index == field else lambda _: jnp.zeros(()) for index in range(2)]
 
     def pair(x, y):
         total = 0.0
         for field, kernel in enumerate(KERNELS):
 
             def along_y(x, field=field, kernel=kernel):
-                sections = [zero, zero]
-                sections[field] = lambda y: kernel(x, y)
-                return ON_POINTS[right](*sections)(y)
+                return ON_POINTS[right](*only(field, lambda y: kernel(x, y)))(y)
 
-            sections = [zero, zero]
-            sections[field] = along_y
-            total = total + ON_POINTS[left](*sections)(x)
+            total = total + ON_POINTS[left](*only(field, along_y))(x)
         return total
 
     expected = jax.jit(jax.vmap(lambda x: jax.vmap(lambda y: pair(x, y))(MORE)))(POINTS)

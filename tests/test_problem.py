@@ -118,6 +118,7 @@ def test_observations_look_at_the_first_field_unless_told_otherwise():
     assert (plain.part, sources.part) == ("data 1", "sources 2")
     assert "data: 2 values, noise 0.1 to 0.1" in problem.text()
     assert "functionals: Δu" in problem.text().split("sources 2")[1]
+    assert plain.observations is not None
     np.testing.assert_array_equal(plain.observations.noise, [0.1, 0.1])
 
 

@@ -43,7 +43,7 @@ def test_defaults_come_from_the_problem(problem, solution):
 def test_without_any_kernel_a_gaussian_of_a_fifth_of_the_domain_is_taken():
     problem = Problem(Box((0, 0), (1, 2)), {"interior": lambda u, x: u(x) - x[0]})
     solution = solve(problem, num_interior=5)
-    np.testing.assert_allclose(solution.kernels["u"].lengthscale, [0.2, 0.4])
+    np.testing.assert_allclose(solution.kernels["u"].lengthscales(2), [0.2, 0.4])
 
 
 def test_another_seed_takes_other_points_and_finds_the_same_function(problem, solution):
@@ -55,7 +55,7 @@ def test_another_seed_takes_other_points_and_finds_the_same_function(problem, so
 def test_a_new_seed_and_a_new_nugget_compile_nothing(problem, solution):
     compiled = []
 
-    def listen(event, duration, **details):
+    def listen(event, duration_secs, **details):
         if event.endswith("backend_compile_duration"):
             compiled.append(details.get("fun_name"))
 

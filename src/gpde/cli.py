@@ -197,6 +197,25 @@ def reproduce(
 
 
 @app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="scaling, methods; both by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run, not how fast.")] = False,
+    output: Annotated[Path, typer.Option(help="Where the figures and the numbers go.")] = Path("results/bench"),
+) -> None:
+    """Print the benchmark tables of this machine: cost against points, and error against time for each method."""
+    from gpde.bench import BENCHMARKS
+
+    with errors_in_words():
+        unknown = [name for name in names or () if name not in BENCHMARKS]
+        if unknown:
+            raise ValueError(f"there is no benchmark '{unknown[0]}'; there are {', '.join(BENCHMARKS)}.")
+        for name in names or BENCHMARKS:
+            _, table = BENCHMARKS[name](output, lambda text: typer.echo(text, err=True), quick=quick)
+            console().print(table)
+            console().print(f"[cyan]wrote [/]  {output / name}.png and .json", highlight=False, soft_wrap=True)
+
+
+@app.command()
 def predict(
     file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved solution.")],
     points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="One point per line; a header is optional.")],

@@ -1,4 +1,4 @@
-r"""Linear functionals $\phi = \delta_x \circ L$ of the unknown: their values $[\phi, u]$ and covariances $\kappa(\phi, \psi)$."""
+r"""Linear functionals $\phi = \delta_x \circ L$ of the unknown: values $[\phi, u]$ and covariances $\kappa(\phi, \psi)$."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ Kernels = tuple[AbstractKernel, ...]
 
 
 class Functionals(eqx.Module):
-    r"""Operators on points, operator by operator: $(\delta_{x} \circ L_1)_{x \in X_1}, (\delta_x \circ L_2)_{x \in X_2}, \dots$"""
+    r"""Operators on points, one after the other: $\delta_x \circ L_1$ for $x \in X_1$, then $L_2$ on $X_2$, …"""
 
     operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: tuple[Float[Array, "_ dim"], ...]

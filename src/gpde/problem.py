@@ -118,7 +118,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.domain, AbstractDomain):
             raise ValueError(
-                f"`Problem`: `domain` must be a gpde domain such as `gpde.Box((0, 0), (1, 1))`, not {type(self.domain).__name__}."
+                f"`Problem`: `domain` must be a domain such as `gpde.Box((0, 0), (1, 1))`, not {type(self.domain).__name__}."
             )
         fields = (self.fields,) if isinstance(self.fields, str) or not isinstance(self.fields, Sequence) else tuple(self.fields)
         if not fields or len(set(fields)) != len(fields) or not all(isinstance(f, str) and f for f in fields):
@@ -158,9 +158,9 @@ class Problem:
         for part, given in self.equations.items():
             if part not in self.domain.parts:
                 raise ValueError(
-                    f"`Problem`: there is no part {part!r} in the domain. Equations may hold on: {', '.join(self.domain.parts)}."
+                    f"`Problem`: the domain has no part {part!r}. Equations may hold on: {', '.join(self.domain.parts)}."
                 )
-            equations = tuple(given) if isinstance(given, list | tuple) else (given,)
+            equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not equations:
                 raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
             several = len(equations) > 1

@@ -33,7 +33,7 @@ _FUNCTIONALS = "derivatives"  # u, u_t, u_x, u_xx, as in the paper
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Where no other source is named, a default is the paper's; kernel and nugget are those of the gallery, also the paper's."""
+    """The paper's, where no other source is named. Kernel and nugget are those of the gallery, which are the paper's too."""
 
     num_interior: int = 2000
     num_boundary: int = 400

@@ -9,7 +9,7 @@ from gpde.problems import get
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Where no other source is named, a default is the paper's; kernel and nugget are those of the gallery, also the paper's."""
+    """The paper's, where no other source is named. Kernel and nugget are those of the gallery, which are the paper's too."""
 
     num_interior: int = 2000
     num_boundary: int = 400
@@ -24,7 +24,7 @@ QUICK = Settings(num_interior=500, num_boundary=120, batch_size=40, num_steps=1_
 
 
 def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
-    """Runs at the paper's weight and at growing ones, the latter also with $u, u_x, u_t - \\nu u_{xx}$; and the full GP."""
+    r"""Runs at the paper's weight and at growing ones, the latter also with $u, u_x, u_t - \nu u_{xx}$; and the full GP."""
     tried = cases(settings.batch_size, settings.num_steps, settings.max_inner_steps, ("derivatives", "minimal"))
     problem = get("burgers").build(viscosity=settings.viscosity)
     return reproduce(problem, tried, settings.num_interior, settings.num_boundary, seed, watch)

@@ -29,7 +29,7 @@ _STYLE: Any = {
 _COLOURS = ("#d1603d", "#2c5d8a", "#4c9f70", "#7f5aa8")
 # Below this share of the largest error only the lines where it changes sign are left to see.
 _DECADES = 7
-_DPI = 130
+_DPI = 110
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ class Map:
     def values(self, axes: "Axes", values: np.ndarray, title: str, levels: np.ndarray) -> None:
         """Filled contours."""
         colours = axes.tricontourf(self.triangles, values, levels=levels, cmap="viridis", extend="both")
-        self._bar(axes, colours, levels[:: max(1, len(levels) // 5)])
+        self._bar(axes, colours, levels[::2])
         self._frame(axes, title)
 
     def errors(self, axes: "Axes", error: np.ndarray, title: str, levels: np.ndarray) -> None:
@@ -75,7 +75,7 @@ class Map:
         """Sample points over contours of the truth."""
         axes.tricontour(self.triangles, values, levels=levels, cmap="viridis", linewidths=0.7)
         for colour, (part, where) in zip(("#555555", *_COLOURS), points.items(), strict=False):
-            axes.plot(where[:, 0], where[:, 1], "o", ms=1.3, mew=0, color=colour, label=part, clip_on=False, zorder=3)
+            axes.plot(where[:, 0], where[:, 1], "o", ms=1.8, mew=0, color=colour, label=part, clip_on=False, zorder=3)
         self._frame(axes, f"{sum(map(len, points.values()))} points, contours of $u^*$")
 
     def _bar(self, axes: "Axes", colours: Any, ticks: np.ndarray) -> None:
@@ -92,8 +92,10 @@ class Map:
 
 
 def value_levels(values: np.ndarray) -> np.ndarray:
-    """Contours between the lowest and the highest value."""
-    return np.linspace(values.min(), values.max(), 16)
+    """Contours at round numbers from the lowest to the highest value."""
+    from matplotlib.ticker import MaxNLocator
+
+    return np.asarray(MaxNLocator(14).tick_values(values.min(), values.max()))
 
 
 def error_levels(errors: Sequence[np.ndarray]) -> np.ndarray:
@@ -105,9 +107,9 @@ def error_levels(errors: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def curves(axes: "Axes", lines: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, xlabel: str = "step") -> None:
-    """Positive quantities along a run, on a logarithmic scale."""
+    """Positive quantities on logarithmic scales: most happens in the first steps of a run."""
     for colour, (label, (x, y)) in zip(_COLOURS, lines.items(), strict=False):
-        axes.semilogy(x, y, color=colour, label=label)
+        axes.loglog(x, y, color=colour, label=label)
     axes.set_title(title)
     axes.set_xlabel(xlabel)
     axes.legend()

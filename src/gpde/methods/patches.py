@@ -144,7 +144,7 @@ def _masked_coefficients(equations: Equations, members: Int[Array, " members"]) 
 def _factored(
     equations: Equations, kernels: Kernels, members: Int[Array, " members"], nugget: Float[Array, ""]
 ) -> tuple[Array, Array, Array]:
-    r"""The factor of the covariance of $(\psi, \delta)$, $b$, and whether there is one. The nugget is relative to each variance."""
+    r"""The factor of the covariance of $(\psi, \delta)$, $b$, and whether there is one; the nugget is relative to variances."""
     used = equations.used[members].T.reshape(-1)
     covariance = _covariance(equations, kernels, members)
     num_values = covariance.shape[0] - used.shape[0]
