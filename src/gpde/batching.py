@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from gpde.collocation import Collocation, Part
-from gpde.functionals import Kernels, block
+from gpde.functionals import Kernels
 
 
 class PointTable(eqx.Module):
@@ -99,7 +99,8 @@ class PointTable(eqx.Module):
             gap = rhs[: len(reading.equations)] - reading.residual(x, jnp.stack(without))
             inverse = np.linalg.inv(np.asarray(reading.elimination_matrix))
             for k, row in zip(reading.eliminated, inverse, strict=True):
-                without[k] = sum((float(c) * gap[e] for e, c in enumerate(row)), start=without[k])
+                for e, c in enumerate(row):
+                    without[k] = without[k] + float(c) * gap[e]
             new = dict(zip(slots, without, strict=True))
             return jnp.stack([new.get(s, values[s]) for s in range(values.shape[0])])
 
@@ -142,17 +143,6 @@ def point_table(collocation: Collocation) -> PointTable:
     )
 
 
-def operator_blocks(table: PointTable, kernels: Kernels, points: Float[Array, "batch dim"]) -> list[list[Array]]:
-    r"""$\kappa(L_a, L_b)$ on the points of one batch, for every pair of operators."""
-    operators = table.collocation.functionals.operators
-    blocks = [[None] * len(operators) for _ in operators]
-    for a, left in enumerate(operators):
-        for b in range(a, len(operators)):
-            blocks[a][b] = block(kernels, left, operators[b], points, points)
-            blocks[b][a] = blocks[a][b].T
-    return blocks  # pyright: ignore[reportReturnType]
-
-
 def scaled_coordinates(
     points: Float[np.ndarray, "points dim"], kernels: Kernels, scaled: bool = True
 ) -> Float[np.ndarray, "points dim"]:
@@ -169,7 +159,7 @@ def neighbours(
 ) -> Int[np.ndarray, "centres num"]:
     """For each centre the indices of its `num` nearest points, nearest first (a centre among the points comes first)."""
     num = min(num, len(coordinates))
-    _, index = cKDTree(coordinates).query(centres, k=num, workers=-1)
+    _, index = KDTree(coordinates).query(centres, k=num, workers=-1)
     return np.asarray(index, dtype=np.int32).reshape(len(centres), num)
 
 

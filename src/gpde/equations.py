@@ -31,7 +31,7 @@ _UNKNOWN_ADVICE = "An equation is a function of the unknown, as in `lambda u, x:
 
 def require_double_precision(call: str) -> None:
     """Refuses float32: Gram matrices of PDE problems are singular in it at any useful nugget."""
-    if not jax.config.jax_enable_x64:
+    if not jax.config.read("jax_enable_x64"):
         raise ValueError(
             f"`{call}` needs double precision, and JAX is in single precision (its default): in float32 the covariance "
             'of a PDE is singular. Put `jax.config.update("jax_enable_x64", True)` right after `import jax`, or set the '
@@ -386,7 +386,7 @@ def _probe(
     plain = np.asarray(evaluate(jnp.asarray(x), jnp.asarray(z), jnp.zeros(())))
     bent = np.asarray(evaluate(jnp.asarray(x), jnp.asarray(z), jnp.ones(())))
     rows = _gradients((equation,), dim, num_fields, columns, x, z).reshape(len(x), -1, len(columns))
-    finite = np.isfinite(plain).all(axis=1) & np.isfinite(rows).all(axis=(1, 2))
+    finite = np.asarray(np.isfinite(plain).all(axis=1) & np.isfinite(rows).all(axis=(1, 2)))
     if not finite.any() or np.mean(finite) < 0.2:
         bad = x[np.flatnonzero(~finite)[0]]
         raise ValueError(

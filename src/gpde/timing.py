@@ -46,7 +46,7 @@ class CompileClock:
 _listening: list[bool] = []
 
 
-def _heard(event: str, duration: float, **_: object) -> None:
+def _heard(event: str, duration_secs: float, **_: str | int) -> None:
     if event in _COMPILE_EVENTS:
         for clock in _clocks:
-            clock.add(duration)
+            clock.add(duration_secs)

@@ -34,9 +34,9 @@ class Settings:
 
     num_interior: int = 150
     num_boundary: int = 50
-    batch_sizes: tuple[int, ...] = (5, 20, 80)
-    num_steps: int = 40_000
-    realizations: int = 5
+    batch_sizes: tuple[int, ...] = (10, 40, 80, 120)
+    num_steps: int = 10_000
+    realizations: int = 3
     regularization: float = 1e-3  # λ
     slack_weight: float = 1.0  # β
     proximal_weight: float = 1.0  # γ
@@ -44,7 +44,7 @@ class Settings:
 
 
 FULL = Settings()
-QUICK = Settings(num_interior=90, num_boundary=30, num_steps=4_000, realizations=2)
+QUICK = Settings(num_interior=90, num_boundary=30, batch_sizes=(5, 20, 80), num_steps=2_000, realizations=1)
 
 
 class Curve(eqx.Module):

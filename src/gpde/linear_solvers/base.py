@@ -25,12 +25,12 @@ class BlockSum(eqx.Module):
         keep = np.flatnonzero((row <= column) & (column < self.size))
         entries = (self.blocks.reshape(-1)[keep], (row[keep], column[keep]))
         del row, column, keep
-        return sp.coo_matrix(entries, shape=(self.size, self.size)).tocsr()
+        return sp.csr_matrix(entries, shape=(self.size, self.size))
 
     def sparse(self) -> sp.csr_matrix:
         """The assembled matrix."""
         upper = self.upper()
-        return (upper + sp.triu(upper, 1).T).tocsr()
+        return sp.csr_matrix(upper + sp.triu(upper, 1).T)
 
 
 def product(blocks: Float[Array, "blocks width width"], rows: Int[Array, "blocks width"], x: Float[Array, " size"]) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float, Int
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from gpde.batching import partition, spread_centres
 from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved, product
@@ -85,7 +85,7 @@ class Schwarz(AbstractLinearSolver):
                 return previous
         upper = matrix.upper()
         scale = 1.0 / np.sqrt(upper.diagonal())
-        upper = (sp.diags(scale) @ upper @ sp.diags(scale)).tocsr()
+        upper = sp.csr_matrix(sp.diags(scale) @ upper @ sp.diags(scale))
         nodes = self._subdomains(coordinates)
         columns, weights, num_coarse = self._interpolation(coordinates, component)
         weights = weights / scale[:, None]
@@ -118,7 +118,7 @@ class Schwarz(AbstractLinearSolver):
     def _subdomains(self, coordinates: Float[np.ndarray, "size dim"]) -> Int[np.ndarray, "subdomains width"]:
         """The unknowns of each subdomain, padded with `size`."""
         size, dim = coordinates.shape
-        tree = cKDTree(coordinates)
+        tree = KDTree(coordinates)
         members = []
         for cell in partition(coordinates, max(1, size // self.cell_size)):
             low, high = coordinates[cell].min(axis=0), coordinates[cell].max(axis=0)
@@ -143,8 +143,9 @@ class Schwarz(AbstractLinearSolver):
         for kind in np.unique(component):
             own = np.flatnonzero(component == kind)
             coarse = coordinates[own][spread_centres(coordinates[own], max(width, len(own) // self.coarse_ratio))]
-            distance, index = cKDTree(coarse).query(coordinates[own], k=min(width, len(coarse)), workers=-1)
-            spacing = np.median(cKDTree(coarse).query(coarse, k=min(2, len(coarse)))[0][:, -1])
+            tree, num = KDTree(coarse), min(width, len(coarse))
+            distance, index = (np.reshape(out, (len(own), num)) for out in tree.query(coordinates[own], k=num, workers=-1))
+            spacing = np.median(np.reshape(tree.query(coarse, k=min(2, len(coarse)))[0], (len(coarse), -1))[:, -1])
             lengthscale = _COARSE_LENGTHSCALE * spacing
             near = coarse[index]
             gaps = np.sum((near[:, :, None] - near[:, None]) ** 2, axis=-1)
@@ -158,7 +159,7 @@ class Schwarz(AbstractLinearSolver):
 
 def _inverses(upper: sp.csr_matrix, nodes: Int[np.ndarray, "subdomains width"]) -> Float[np.ndarray, "subdomains width width"]:
     """The inverse of each subdomain's matrix, identity in padded rows, in single precision."""
-    width, size = nodes.shape[1], upper.shape[0]
+    width, size = nodes.shape[1], len(upper.indptr) - 1
     chunk = max(1, _CHUNK_ENTRIES // width**2)
     out = np.empty((len(nodes), width, width), dtype=np.float32)
     for first in range(0, len(nodes), chunk):
@@ -166,7 +167,7 @@ def _inverses(upper: sp.csr_matrix, nodes: Int[np.ndarray, "subdomains width"]) 
         matrices = np.zeros((len(local), width, width))
         for matrix, row in zip(matrices, local, strict=True):
             own = row[row < size]
-            block = upper[own][:, own].toarray()
+            block = sp.csr_matrix(sp.csr_matrix(upper[own])[:, own]).toarray()
             matrix[: len(own), : len(own)] = block + np.triu(block, 1).T
             matrix[range(len(own), width), range(len(own), width)] = 1.0
         out[first : first + chunk] = map_chunks(_inverse, None, (matrices,), chunk)[0]
@@ -224,11 +225,11 @@ def _conjugate_gradients(
         best: Array
         reached: Array
         since: Array
-        count: Array
+        iterations: Array
 
     def go_on(c: Carry) -> Array:
         # Rounding limits what can be reached: fifty iterations without a new best are the end.
-        return (c.reached > tolerance) & (c.count < max_iterations) & (c.since < 50)
+        return (c.reached > tolerance) & (c.iterations < max_iterations) & (c.since < 50)
 
     def body(c: Carry) -> Carry:
         q = scale * product(blocks, rows, scale * c.p)
@@ -246,11 +247,11 @@ def _conjugate_gradients(
             best=jnp.where(better, x, c.best),
             reached=jnp.where(better, residual, c.reached),
             since=jnp.where(better, 0, c.since + 1),
-            count=c.count + 1,
+            iterations=c.iterations + 1,
         )
 
     z = preconditioner(b)
     zero = jnp.zeros_like(b)
     start = Carry(zero, b, z, b @ z, zero, jnp.linalg.norm(b) / norm, jnp.zeros((), int), jnp.zeros((), int))
     end = jax.lax.while_loop(go_on, body, start)
-    return scale * end.best, end.reached, end.count
+    return scale * end.best, end.reached, end.iterations

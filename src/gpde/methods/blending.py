@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from gpde.functionals import Kernels, block
 from gpde.linear_operators import LinearOperator
@@ -56,7 +56,7 @@ class BlendedPatches(AbstractPredictor):
         scale = np.asarray(self.scale)
         num_patches = self.centres.shape[0]
         num = min(num, num_patches)
-        tree = cKDTree(np.asarray(self.centres) / scale)
+        tree = KDTree(np.asarray(self.centres) / scale)
         distance, index = tree.query(points / scale, k=min(num + 1, num_patches), workers=-1)
         distance, index = distance.reshape(len(points), -1), index.reshape(len(points), -1)
         if index.shape[1] == num:  # no further centre: every patch takes part everywhere

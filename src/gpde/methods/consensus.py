@@ -27,7 +27,7 @@ from gpde.linear_operators import LinearOperator, point_value
 from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
-from gpde.methods.patches import Equations, Reduced, evaluate, localize, reduce
+from gpde.methods.patches import Equations, evaluate, localize, reduce
 from gpde.results import Outcome
 from gpde.threads import map_chunks
 
@@ -52,6 +52,14 @@ class State(NamedTuple):
     weights: Float[np.ndarray, "patches members slots"] | None
     prepared: Any
     move: float
+
+
+class PatchTables(NamedTuple):
+    """`patches.Reduced` for all patches."""
+
+    precision: Float[np.ndarray, "patches values values"]
+    pull: Float[np.ndarray, "patches values"]
+    good: Bool[np.ndarray, " patches"]
 
 
 class Consensus(AbstractMethod):
@@ -174,7 +182,7 @@ class Consensus(AbstractMethod):
             fixed=state.fixed,
             cover=state.cover,
             nuggets=nuggets,
-            weights=weights if t == 1.0 or first else (1 - t) * state.weights + t * weights,
+            weights=weights if state.weights is None else (1 - t) * state.weights + t * weights,
             prepared=prepared,
             move=move if t == 1.0 else math.inf,
         )
@@ -188,12 +196,12 @@ class Consensus(AbstractMethod):
         name = self.linear_solver or ("direct" if size <= _DIRECT_UP_TO else "schwarz")
         return Direct() if name == "direct" else Schwarz()
 
-    def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[Reduced, np.ndarray] | None:
+    def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[PatchTables, np.ndarray] | None:
         """Every patch reduced to its values; patches whose factorisation fails take a larger nugget."""
         members, nuggets = state.cover.members, state.nuggets.copy()
         values = state.values.reshape(-1)[_value_rows(members, equations.num_fields)]
         chunk = _chunk_size(equations, members.shape[1])
-        reduced = Reduced(*map_chunks(_reduce_patches, (equations, kernels), (members, values, nuggets), chunk))
+        reduced = PatchTables(*map_chunks(_reduce_patches, (equations, kernels), (members, values, nuggets), chunk))
         for _ in range(self.max_escalations):
             bad = np.flatnonzero(~reduced.good)
             if len(bad) == 0:

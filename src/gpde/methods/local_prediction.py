@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from gpde.batching import neighbours
 from gpde.functionals import Kernels, block, pair_covariance
@@ -106,7 +106,7 @@ class LocalPredictor(AbstractPredictor):
     ) -> Float[np.ndarray, "points operators"]:
         """Groups the points by batch, so that every batch is factored about once, and evaluates in calls of one shape."""
         coordinates = np.asarray(self.points) / self.lengthscales
-        _, centre = cKDTree(coordinates).query(points / self.lengthscales, workers=-1)
+        _, centre = KDTree(coordinates).query(points / self.lengthscales, workers=-1)
         order = np.argsort(centre, kind="stable")
         centres, first, counts = np.unique(centre[order], return_index=True, return_counts=True)
         width = next((size for size in _GROUP_SIZES if size >= counts.mean()), _GROUP_SIZES[-1])
