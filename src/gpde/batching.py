@@ -230,12 +230,18 @@ def cover(coordinates: Float[np.ndarray, "points dim"], patch_size: int, num_pat
     while True:
         members = neighbours(coordinates, coordinates[centres], patch_size)
         coverage = np.bincount(members.reshape(-1), minlength=num_points)
-        missing = np.setdiff1d(np.flatnonzero(coverage < needed), centres)
+        missing = np.flatnonzero(coverage < needed)
         if len(missing) == 0:
             break
         # A few at a time, well spread: one new patch covers many missing points.
-        keep = spread_centres(coordinates[missing], max(1, len(missing) // max(1, patch_size // 4)))
-        centres = np.sort(np.concatenate([centres, missing[keep]]))
+        keep = missing[spread_centres(coordinates[missing], max(1, len(missing) // max(1, patch_size // 4)))]
+        # A centre that only its own patch holds asks for the patch of its nearest neighbour that is no centre yet.
+        near = neighbours(coordinates, coordinates[keep], patch_size)
+        fresh = ~np.isin(near, centres)
+        added = near[np.arange(len(keep)), np.argmax(fresh, axis=1)][fresh.any(axis=1)]
+        if len(added) == 0:
+            break
+        centres = np.union1d(centres, added)
     # Each point is owned by the patch, among those that hold it, whose centre is nearest.
     flat = members.reshape(-1)
     patch = np.repeat(np.arange(len(centres)), patch_size)

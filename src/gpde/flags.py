@@ -79,7 +79,7 @@ SETTINGS = {
     "regularization": Setting(float, "λ. In full-batch that of relax: smaller holds the equations more strictly."),
     "max_escalations": Setting(int, "How often the nugget may be raised tenfold where it fails. [default: 5]"),
     "max_steps": Setting(int, "Gauss-Newton steps at most. [default: 50, 30 in consensus]"),
-    "tolerance": Setting(float, "The relative step at which the iteration has converged. [default: 1e-7]"),
+    "tolerance": Setting(float, "The relative step at which the iteration has converged. [default: 1e-7, 1e-6 in consensus]"),
     "max_halvings": Setting(int, "How often the line search may halve a step. [default: 20, 12 in consensus]"),
     "batch_size": Setting(int, "M, points in a batch. [default: 64]"),
     "num_patches": Setting(int, "Patches that cover the points. [default: by the number of points]"),

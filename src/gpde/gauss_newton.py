@@ -63,9 +63,5 @@ def backtrack(
 
 
 def next_move(move: float, last: float) -> float:
-    """How far the next whole step will move: Newton's steps shrink quadratically once they shrink fast.
-
-    The ratio of two moves squares from step to step; while it is above a tenth nothing is promised and `move` comes back.
-    """
-    ratio = move / last if 0 < last < math.inf else 1.0
-    return move * ratio**2 if ratio < 0.1 else move
+    """How far the next whole step will move if it shrinks as this one did; Gauss-Newton often does better, never assume it."""
+    return move * move / last if 0 < move < 0.5 * last < math.inf else move

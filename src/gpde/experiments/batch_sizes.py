@@ -19,7 +19,7 @@ from gpde.experiments.base import Reproduction, Watch, columns
 from gpde.experiments.single_run import averaged_losses, root_mean_square
 from gpde.linear_operators import LinearOperator
 from gpde.methods import MiniBatch
-from gpde.methods.base import Progress
+from gpde.methods.base import Progress, check_count
 from gpde.methods.schedules import Weight
 from gpde.plotting import reference_values
 from gpde.problem import Points, Problem
@@ -39,15 +39,19 @@ class Settings:
     num_boundary: int = 400
     batch_sizes: tuple[int, ...] = (75, 150, 300)
     # Ours, for the smallest batches: the paper does not say. Larger ones take fewer steps, so that all see each point as often.
-    num_steps: int = 400
+    num_steps: int = 2_000
     max_inner_steps: int = 100
     viscosity: float | int = 0.02  # that of the paper's references; it prints 0.2
     realizations: int = 10
     proximal_weight: Weight | None = None  # the method's growing weights; the paper has 1
 
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "realizations"):
+            check_count("batch-sizes", name, getattr(self, name), 1)
+
 
 FULL = Settings()
-QUICK = Settings(num_interior=500, num_boundary=120, batch_sizes=(20, 40, 80), realizations=2)
+QUICK = Settings(num_interior=500, num_boundary=120, batch_sizes=(20, 40, 80), num_steps=400, realizations=2)
 
 
 class Realizations(NamedTuple):

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from gpde.experiments import panels
 from gpde.experiments.base import Reproduction, Watch, columns
 from gpde.methods import MiniBatch
-from gpde.methods.base import Progress
+from gpde.methods.base import Progress, check_count
 from gpde.methods.proximal import Batch, ProximalProblem
 from gpde.problem import Problem
 from gpde.problems import get
@@ -41,6 +41,10 @@ class Settings:
     slack_weight: float = 1.0  # β
     proximal_weight: float = 1.0  # γ
     envelope_weight: float = 0.5  # ρ
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "realizations"):
+            check_count("convergence", name, getattr(self, name), 1)
 
 
 FULL = Settings()

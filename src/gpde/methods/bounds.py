@@ -2,7 +2,7 @@ r"""A Gaussian within bounds: its most likely point in a box.
 
 $$\operatorname{argmin}_z \tfrac12 (z - m)^T \Sigma^{-1} (z - m) \quad\text{where } l \le z \le h$$
 
-has the solution $z = m + \Sigma \mu$, with multipliers $\mu_i \ge 0$ where $z_i = l_i$, $\mu_i \le 0$ where $z_i = h_i$, and zero
+has the solution $z = m + \Sigma \mu$, where $\mu_i \ge 0$ if $z_i = l_i$, $\mu_i \le 0$ if $z_i = h_i$, and $\mu_i = 0$
 elsewhere: bounds that bind are observations. Which bind is found as in non-negative least squares (Lawson and Hanson,
 Solving Least Squares Problems, 1974, Ch. 23): take in the bound violated most, let go of those whose multiplier changes
 sign. $\Sigma^{-1}$ is never formed.

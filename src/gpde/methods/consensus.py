@@ -52,6 +52,7 @@ class State(NamedTuple):
     weights: Float[np.ndarray, "patches members slots"] | None
     prepared: Any
     move: float
+    linear_residual: float
 
 
 class PatchTables(NamedTuple):
@@ -69,8 +70,8 @@ class Consensus(AbstractMethod):
 
     - `batch_size`: points per patch. Larger is closer to the full GP and costs its cube.
     - `num_patches`: None takes every point as a centre for small problems and fewer, relative to their number, for large ones.
-    - `max_steps`, `tolerance`: Gauss-Newton ends when the next step would move no value by more than `tolerance` times the
-      largest.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when the next step, shrinking as the last one did, would move no value by more
+      than `tolerance` times the largest.
     - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: chosen by size.
     - `linear_tolerance`: relative residual asked of the linear solver; each step corrects what the last one left.
     - `scaled_neighbours`: whether nearness is measured in units of the kernel's lengthscales.
@@ -82,7 +83,7 @@ class Consensus(AbstractMethod):
     batch_size: int = 64
     num_patches: int | None = None
     max_steps: int = 30
-    tolerance: float = 1e-7
+    tolerance: float = 1e-6
     linear_solver: str | AbstractLinearSolver | None = None
     linear_tolerance: float = 1e-8
     scaled_neighbours: bool = True
@@ -114,7 +115,7 @@ class Consensus(AbstractMethod):
         operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values, fixed = _start(table, operators, setup.kernels)
         nuggets = np.full(len(patches.members), setup.nugget)
-        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, None, math.inf)
+        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, None, math.inf, 0.0)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         table, kernels = point_table(setup.collocation), setup.kernels
@@ -185,6 +186,7 @@ class Consensus(AbstractMethod):
             weights=weights if state.weights is None else (1 - t) * state.weights + t * weights,
             prepared=prepared,
             move=move if t == 1.0 else math.inf,
+            linear_residual=info["linear_residual"],
         )
         linear = table.collocation.linear and t == 1.0
         done = linear or not accepted or (t == 1.0 and next_move(move, state.move) <= self.tolerance)
@@ -246,6 +248,8 @@ class Consensus(AbstractMethod):
     def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
         raised = int(np.sum(state.nuggets > setup.nugget))
         text = (state.cover.text(),)
+        if state.linear_residual > 10 * self.linear_tolerance:
+            text += (f"the last linear system was solved to a relative residual of {state.linear_residual:.0e} only",)
         if raised:
             text += (f"{raised} patches took a larger nugget, up to {state.nuggets.max():.1e}",)
         return text

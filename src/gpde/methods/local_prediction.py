@@ -22,10 +22,10 @@ from gpde.methods.base import AbstractPredictor
 from gpde.methods.blas_threads import single_blas_thread
 from gpde.methods.proximal import BatchPrior, ProximalProblem, batch_prior, conditioned, escalated, smoother
 
-# Points that share a factorisation, batches factored together, and batches per compiled call.
+# Points that share a factorisation, batches factored together, and batches per call: few shapes are compiled.
 _GROUP_SIZES = (1, 4, 16, 64)
 _CHUNK_BATCHES = 8
-_CALL_BATCHES = 256
+_CALL_SIZES = (1, 16, 256)
 
 
 class LocalPredictor(AbstractPredictor):
@@ -107,22 +107,22 @@ class LocalPredictor(AbstractPredictor):
         """Groups the points by batch, so that every batch is factored about once, and evaluates in calls of one shape."""
         coordinates = np.asarray(self.points) / self.lengthscales
         _, centre = KDTree(coordinates).query(points / self.lengthscales, workers=-1)
+        centre = np.asarray(centre)
         order = np.argsort(centre, kind="stable")
         centres, first, counts = np.unique(centre[order], return_index=True, return_counts=True)
         width = next((size for size in _GROUP_SIZES if size >= counts.mean()), _GROUP_SIZES[-1])
         # A group is one batch and up to `width` of its points; the last point is repeated to fill a group.
         groups = [(c, order[f + skip : f + n][:width]) for c, f, n in zip(centres, first, counts, strict=True)
                   for skip in range(0, n, width)]  # fmt: skip
-        members = np.stack([np.resize(np.pad(which, (0, width - len(which)), "edge"), width) for _, which in groups])
+        members = np.stack([np.pad(which, (0, width - len(which)), "edge") for _, which in groups])
         batches = neighbours(coordinates, coordinates[[c for c, _ in groups]], self.batch_size)
         out = np.empty((len(points), len(operators)))
-        size = min(_CALL_BATCHES, len(groups))
+        size = next((size for size in _CALL_SIZES if size >= len(groups)), _CALL_SIZES[-1])
         for start in range(0, len(groups), size):
-            # The last call overlaps the one before it: one shape is compiled.
-            here = slice(max(0, min(start, len(groups) - size)), None)
-            here = slice(here.start, here.start + size)
+            here = np.minimum(np.arange(start, start + size), len(groups) - 1)
             with single_blas_thread():
-                values = np.asarray(_in_bulk(self, local, operators, batches[here], points[members[here]]))
+                found = _in_bulk(self, local, operators, jnp.asarray(batches[here]), jnp.asarray(points[members[here]]))
+                values = np.asarray(found)
             out[members[here].reshape(-1)] = values.reshape(-1, len(operators))
         return out
 
@@ -205,6 +205,6 @@ def _in_bulk(
 ) -> Float[Array, "groups group operators"]:
     return jax.lax.map(
         lambda group: local(predictor, operators, *group),
-        (jnp.asarray(batches), jnp.asarray(points)),
+        (batches, points),
         batch_size=min(_CHUNK_BATCHES, len(batches)),
     )

@@ -7,7 +7,7 @@ step needs of its batch is computed once for all of them: `factor_cache.py`. The
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -138,9 +138,13 @@ class MiniBatch(AbstractMethod):
         if self.proximal_weight is not None:
             schedules.levels(self.proximal_weight, self.num_steps)
 
-    @property
-    def max_steps(self) -> int:
-        return self.num_steps
+    if TYPE_CHECKING:
+        max_steps: int = eqx.field(init=False)  # a type checker would take the base's declaration for an argument
+    else:
+
+        @property
+        def max_steps(self) -> int:
+            return self.num_steps
 
     def check(self, setup: Setup) -> None:
         collocation = setup.collocation

@@ -19,15 +19,20 @@ def global_representer(
     max_escalations: int,
 ) -> Representer:
     r"""$u = \kappa(\cdot, \phi)(\kappa(\phi,\phi) + \eta R)^{-1} \hat z$ with all points in one batch: cubic work."""
-    for eta in nugget_levels(nugget, max_escalations):
+    etas = nugget_levels(nugget, max_escalations)
+    for eta in etas:
         step, weights = _solved(problem, values, jnp.asarray(eta), jnp.asarray(weight))
         if step.good:
-            break
-    else:
-        raise ValueError(
-            '`prediction="global"`: the covariance of all points is not positive definite even with the nugget '
-            f'{eta:.1e}. Raise `nugget`, or use `prediction="local"`.'
-        )
+            return _representer(setup, problem, step, weights, eta)
+    raise ValueError(
+        '`prediction="global"`: the covariance of all points is not positive definite even with the nugget '
+        f'{etas[-1]:.1e}. Raise `nugget`, or use `prediction="local"`.'
+    )
+
+
+def _representer(
+    setup: Setup, problem: ProximalProblem, step: Step, weights: Float[Array, "points operators"], eta: float
+) -> Representer:
     table, collocation = problem.table, setup.collocation
     rows = eqx.filter_jit(collocation.linearize)(table.scatter(step.values)).rows
     relaxed = 0.0 if problem.eliminate else problem.regularization * table.num_points
