@@ -21,11 +21,11 @@ from gpde.gauss_newton import backtrack  # noqa: E402
 from gpde.kernels.function import as_kernel  # noqa: E402
 from gpde.methods import MiniBatch  # noqa: E402
 from gpde.methods.base import Setup  # noqa: E402
-from gpde.methods.blas_threads import single_blas_thread  # noqa: E402
 from gpde.methods.mini_batch import State  # noqa: E402
 from gpde.methods.proximal import Batch, ProximalProblem  # noqa: E402
 from gpde.problem import Problem  # noqa: E402
 from gpde.problems import get  # noqa: E402
+from gpde.threads import one_blas_thread  # noqa: E402
 
 
 class Case(NamedTuple):
@@ -44,7 +44,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     cases = [Case("elliptic", 900, 300, 64, 1e6)]
     cases += [] if quick else [Case("burgers", 2000, 400, 75, 1e4), Case("burgers", 2000, 400, 300, 1e4)]
-    with single_blas_thread():
+    with one_blas_thread():
         step_table(cases, num_steps=200 if quick else 1000)
         growth_table((1_000, 4_000) if quick else (10_000, 100_000, 400_000), num_steps=100 if quick else 400)
         memory_table((600, 1_200, 2_400) if quick else (1_200, 2_400, 4_800, 9_600), budget_mb=200 if quick else 800)

@@ -171,7 +171,7 @@ def test_errors_at_points_are_those_of_the_latent_values_u():
 
 
 def test_the_squared_gradient_on_a_linear_equation_is_that_of_its_normal_equations():
-    r"""For $f(z) = Bz$ the proximal map is linear: $(\lambda(K + \lambda N/\beta)^{-1} + B^TB/N + \rho)\hat z = B^Ty/N + \rho z$."""
+    r"""For $f(z) = Bz$: $(\lambda(K + \lambda N/\beta)^{-1} + B^TB/N + \rho)\hat z = B^Ty/N + \rho z$."""
     lam, beta, rho = 0.02, 3.0, 0.4
     problem, kernel = get("poisson").build(), Gaussian(0.3)
     collocation = collocate(problem, problem.sample(14, 8, seed=3))

@@ -48,7 +48,7 @@ class Settings:
 
 
 FULL = Settings()
-QUICK = Settings(num_interior=90, num_boundary=30, batch_sizes=(5, 20, 80), num_steps=2_000, realizations=1)
+QUICK = Settings(num_interior=90, num_boundary=30, batch_sizes=(5, 20, 80), num_steps=4_000, realizations=2)
 
 
 class Curve(eqx.Module):
@@ -150,6 +150,8 @@ def _drawn(found: Mapping[int, Curve]) -> Any:
         sizes, heights = np.array(list(found), dtype=float), np.array([curve.floor for curve in found.values()])
         shown = {"measured": (sizes, heights), "∝ 1/M": (sizes, heights[0] * sizes[0] / sizes)}
         panels.curves(floors, shown, "mean over the second half", "M")
+        floors.set_xticks(sizes, [str(size) for size in found])
+        floors.minorticks_off()
     return figure
 
 

@@ -27,8 +27,8 @@ _STYLE: Any = {
     "mathtext.fontset": "cm",
 }
 _COLOURS = ("#d1603d", "#2c5d8a", "#4c9f70", "#7f5aa8")
-# Below this share of the largest error only the lines where it changes sign are left to see.
-_DECADES = 7
+# From the largest error down: room for the full GP beside the paper's weight.
+_DECADES = 9
 _DPI = 110
 
 

@@ -19,8 +19,8 @@ from gpde.functionals import Kernels, block, pair_covariance
 from gpde.gram import add_diagonal, half_solve, solve
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
-from gpde.methods.blas_threads import single_blas_thread
 from gpde.methods.proximal import BatchPrior, ProximalProblem, batch_prior, conditioned, escalated, smoother
+from gpde.threads import one_blas_thread
 
 # Points that share a factorisation, batches factored together, and batches per call: few shapes are compiled.
 _GROUP_SIZES = (1, 4, 16, 64)
@@ -120,7 +120,7 @@ class LocalPredictor(AbstractPredictor):
         size = next((size for size in _CALL_SIZES if size >= len(groups)), _CALL_SIZES[-1])
         for start in range(0, len(groups), size):
             here = np.minimum(np.arange(start, start + size), len(groups) - 1)
-            with single_blas_thread():
+            with one_blas_thread():
                 found = _in_bulk(self, local, operators, jnp.asarray(batches[here]), jnp.asarray(points[members[here]]))
                 values = np.asarray(found)
             out[members[here].reshape(-1)] = values.reshape(-1, len(operators))

@@ -19,7 +19,6 @@ from gpde.batching import neighbours, point_table, scaled_coordinates
 from gpde.methods import schedules
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
-from gpde.methods.blas_threads import single_blas_thread
 from gpde.methods.factor_cache import FactorCache
 from gpde.methods.latent_bounds import bound_tables, bounds_on_eliminated, check_fixed_values
 from gpde.methods.local_prediction import LocalPredictor
@@ -27,6 +26,7 @@ from gpde.methods.output_step import global_representer
 from gpde.methods.proximal import ProximalProblem, operator_scale
 from gpde.methods.stepping import Progress, Record, plan, take_steps
 from gpde.results import Outcome
+from gpde.threads import one_blas_thread
 
 # A run is this many compiled calls: callbacks and progress see it after each.
 _NUM_CALLS = 100
@@ -229,7 +229,7 @@ class MiniBatch(AbstractMethod):
         progress = Progress(state.values, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
         # A call is cut where the weight changes and where the iterate is put out.
         cuts = {first, last, *(c for c in (output_step, *(level.first for level in levels)) if first < c < last)}
-        with single_blas_thread():
+        with one_blas_thread():
             for start, stop in zip(sorted(cuts)[:-1], sorted(cuts)[1:], strict=True):
                 output = progress.values if start == output_step else output
                 weight = [level.weight for level in levels if level.first <= start][-1]
