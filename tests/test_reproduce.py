@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -181,16 +183,16 @@ def test_the_squared_gradient_on_a_linear_equation_is_that_of_its_normal_equatio
         batch_size=num, regularization=lam, slack_weight=beta, proximal_metric="identity", constraints="relax", num_steps=1
     )
     proximal = method.problem(setup)
-    batch = proximal.batch(jnp.arange(num), jnp.asarray(lam * num / beta), jnp.asarray(rho))
+    batch = eqx.filter_jit(proximal.batch)(jnp.arange(num), jnp.asarray(lam * num / beta), jnp.asarray(rho))
     latent = np.random.default_rng(0).normal(size=collocation.functionals.size)
     found = convergence.squared_gradient(proximal, batch, proximal.table.gather(jnp.asarray(latent)), jnp.asarray(rho))
 
-    def residual(z: np.ndarray) -> np.ndarray:
-        values = proximal.table.gather(jnp.asarray(z))
-        return np.asarray(proximal.residual(jnp.arange(num), values)).ravel()
+    @jax.jit
+    def residuals(z: jax.Array) -> jax.Array:
+        return jax.vmap(lambda one: proximal.residual(jnp.arange(num), proximal.table.gather(one)).ravel())(z)
 
-    minus_y = residual(np.zeros_like(latent))
-    b = np.stack([residual(unit) - minus_y for unit in np.eye(len(latent))], axis=1)
+    minus_y, *columns = np.asarray(residuals(jnp.asarray(np.vstack([np.zeros_like(latent), np.eye(len(latent))]))))
+    b = np.stack(columns, axis=1) - minus_y[:, None]
     covariance = np.asarray(gram((kernel,), collocation.functionals)) + lam * num / beta * np.eye(len(latent))
     matrix = lam * np.linalg.inv(covariance) + b.T @ b / num + rho * np.eye(len(latent))
     nearest = np.linalg.solve(matrix, -b.T @ minus_y / num + rho * latent)

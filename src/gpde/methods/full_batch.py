@@ -23,8 +23,8 @@ from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Collocation, Rows
 from gpde.functionals import Functionals, Kernels, gram
-from gpde.gauss_newton import Damped, backtrack
-from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_scale, solve
+from gpde.gauss_newton import Damped, backtrack, next_move
+from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_levels, nugget_scale, solve
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.representer import Representer
 from gpde.results import Outcome
@@ -104,24 +104,11 @@ class FullBatch(AbstractMethod):
         return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, math.inf, math.inf)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
-        nugget = state.nugget
-        while True:
-            lower, good = state.lower, True
-            if self.form == "eliminate" and (lower is None or nugget != state.nugget):
-                lower, good = _factored_prior(state.gram, nugget * state.scale)
-                good = bool(good)
-            if good:
-                # A start that the user gave has no norm to compare with: its first step is taken whole.
-                whole = math.isinf(state.objective) and bool(jnp.any(state.latent))
-                attempt = _step(self, setup.collocation, state[:4], lower, jnp.asarray(nugget), jnp.asarray(whole))
-                if not attempt.finite:
-                    return state, {}, Outcome.NOT_FINITE  # which no nugget can help
-                good = bool(attempt.factored)
-            if good:
-                break
-            if nugget >= setup.nugget * NUGGET_GROWTH**self.max_escalations * 0.99:
-                return state._replace(nugget=nugget), {}, Outcome.NOT_POSITIVE_DEFINITE
-            nugget *= NUGGET_GROWTH
+        found = self._attempt(setup, state)
+        if isinstance(found, Outcome):
+            largest = setup.nugget * NUGGET_GROWTH**self.max_escalations
+            return state._replace(nugget=largest if found is Outcome.NOT_POSITIVE_DEFINITE else state.nugget), {}, found
+        attempt, lower, nugget = found
         move, accepted = float(attempt.move), bool(attempt.damped.accepted)
         info = {
             "objective": float(attempt.damped.objective),
@@ -136,13 +123,40 @@ class FullBatch(AbstractMethod):
         latent, weights = attempt.damped.point
         if not jnp.isfinite(latent).all():
             return state, info, Outcome.NOT_FINITE
-        new = State(latent, weights, state.gram, state.scale, lower, nugget, info["objective"], move)
+        new = State(
+            latent,
+            weights,
+            state.gram,
+            state.scale,
+            lower,
+            nugget,
+            info["objective"],
+            move if info["damping"] == 1.0 else math.inf,
+        )
         # Near the limit of rounding the step stays above any tolerance, but neither it nor the objective falls any more.
         still = state.objective - new.objective <= 1e-9 * abs(new.objective) and move > 0.5 * state.move
         settled = move < _ROUNDING_MOVE and still
         # A linear problem is solved by one whole step.
-        done = move <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
+        done = min(move, next_move(move, state.move)) <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
         return new, info, Outcome.CONVERGED if done or settled else None
+
+    def _attempt(self, setup: Setup, state: State) -> "tuple[_Attempt, Array | None, float] | Outcome":
+        """A step with the first nugget that admits its factorisations, the prior's factor where one is needed, that nugget."""
+        # A start that the user gave has no norm to compare with: its first step is taken whole.
+        whole = jnp.asarray(math.isinf(state.objective) and bool(jnp.any(state.latent)))
+        already = round(math.log(state.nugget / setup.nugget, NUGGET_GROWTH))
+        for nugget in nugget_levels(state.nugget, self.max_escalations - already):
+            lower = state.lower
+            if self.form == "eliminate" and (lower is None or nugget != state.nugget):
+                lower, good = _factored_prior(state.gram, nugget * state.scale)
+                if not good:
+                    continue
+            attempt = _step(self, setup.collocation, state[:4], lower, jnp.asarray(nugget), whole)
+            if not attempt.finite:
+                return Outcome.NOT_FINITE  # which no nugget can help
+            if attempt.factored:
+                return attempt, lower, nugget
+        return Outcome.NOT_POSITIVE_DEFINITE
 
     def latent(self, state: State) -> Float[Array, " size"]:
         return state.latent
