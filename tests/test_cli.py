@@ -297,7 +297,7 @@ def test_info_says_what_a_file_holds(solved):
         (["solve", "poisson", "--method", "full"], "choose from full-batch"),
         (["solve", "poisson", "--tolerance", "-1"], "`tolerance`"),
         (["solve", "poisson", "--constraints", "hope"], "`constraints`"),
-        (["solve", "poisson", "--max-halvings", "1", "--batch-size", "9"], "no method takes all"),
+        (["solve", "poisson", "--inner-tolerance", "1", "--num-patches", "9"], "no method takes all"),
         (["solve", "poisson", "--method", "full-batch", "--batch-size", "9"], "--batch-size is not for"),
         (["solve", "poisson", "--bounds", "u=0"], "lowest and highest"),
         (["solve", "poisson", "--kernel", "cubic"], "choose from gaussian"),

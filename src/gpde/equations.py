@@ -31,7 +31,7 @@ _UNKNOWN_ADVICE = "An equation is a function of the unknown, as in `lambda u, x:
 
 def require_double_precision(call: str) -> None:
     """Refuses float32: Gram matrices of PDE problems are singular in it at any useful nugget."""
-    if not jax.config.read("jax_enable_x64"):
+    if jnp.result_type(float) != jnp.float64:
         raise ValueError(
             f"`{call}` needs double precision, and JAX is in single precision (its default): in float32 the covariance "
             'of a PDE is singular. Put `jax.config.update("jax_enable_x64", True)` right after `import jax`, or set the '

@@ -20,7 +20,7 @@ class Settings:
 
 
 FULL = Settings()
-QUICK = Settings(num_interior=500, num_boundary=120, batch_size=40, num_steps=1_500)
+QUICK = Settings(num_interior=1000, num_boundary=200, batch_size=50, num_steps=2_000)
 
 
 def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:

@@ -68,7 +68,11 @@ class Map:
 
         clipped = np.clip(error, levels[0], levels[-1])
         colours = axes.tricontourf(self.triangles, clipped, levels=levels, cmap="magma", norm=LogNorm(levels[0], levels[-1]))
-        self._bar(axes, colours, levels[::2])
+        self._bar(
+            axes,
+            colours,
+            [level for level in levels if math.isclose(math.log10(level), round(math.log10(level)), abs_tol=1e-9)],
+        )
         self._frame(axes, title)
 
     def points(self, axes: "Axes", values: np.ndarray, points: Mapping[str, np.ndarray], levels: np.ndarray) -> None:
@@ -78,7 +82,7 @@ class Map:
             axes.plot(where[:, 0], where[:, 1], "o", ms=1.8, mew=0, color=colour, label=part, clip_on=False, zorder=3)
         self._frame(axes, f"{sum(map(len, points.values()))} points, contours of $u^*$")
 
-    def _bar(self, axes: "Axes", colours: Any, ticks: np.ndarray) -> None:
+    def _bar(self, axes: "Axes", colours: Any, ticks: Sequence[float] | np.ndarray) -> None:
         bar = axes.figure.colorbar(colours, ax=axes, shrink=0.9, aspect=18, pad=0.02)
         bar.outline.set_visible(False)
         bar.set_ticks(list(ticks))
@@ -99,11 +103,12 @@ def value_levels(values: np.ndarray) -> np.ndarray:
 
 
 def error_levels(errors: Sequence[np.ndarray]) -> np.ndarray:
-    """Two contours a decade, the same for all errors, so that panels can be compared."""
+    """Contours at equal ratios, the same for all errors, so that panels can be compared; more of them where decades are few."""
     highest = math.ceil(math.log10(max(error.max() for error in errors)))
     lowest = math.floor(math.log10(max(min(np.median(error) for error in errors), 10.0 ** (highest - _DECADES))))
-    lowest = min(lowest, highest - 1)
-    return np.logspace(lowest, highest, 2 * (highest - lowest) + 1)
+    lowest = min(lowest, highest - 2)
+    per_decade = 2 if highest - lowest > 4 else 6
+    return np.logspace(lowest, highest, per_decade * (highest - lowest) + 1)
 
 
 def curves(axes: "Axes", lines: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, xlabel: str = "step") -> None:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from gpde.gram import factor, solve
 
-# A bound is violated if by more than this, relative to the standard deviation: less is rounding.
+# A bound is violated if by more than this, relative to the standard deviations: less is rounding.
 _VIOLATION = 1e-9
 
 
@@ -25,7 +25,8 @@ def nearest_within(
     high: Float[Array, " size"],
 ) -> Float[Array, " size"]:
     """The most likely point with `low <= z <= high`, to which bounds may be infinite. NaN where the covariance is no use."""
-    deviation = jnp.sqrt(jnp.diagonal(covariance))
+    # The largest deviation: where an equation fixes a value, its own is zero, or less by rounding.
+    deviation = jnp.sqrt(jnp.max(jnp.diagonal(covariance)))
 
     def observed(side: Int[Array, " size"]) -> Float[Array, " size"]:
         """The multipliers with which every bound in `side` (1 low, -1 high) is met."""

@@ -82,13 +82,13 @@ class Consensus(AbstractMethod):
     name: ClassVar[str] = "consensus"
     batch_size: int = 64
     num_patches: int | None = None
-    max_steps: int = 30
+    max_steps: int = 50
     tolerance: float = 1e-6
     linear_solver: str | AbstractLinearSolver | None = None
     linear_tolerance: float = 1e-8
     scaled_neighbours: bool = True
     max_escalations: int = 5
-    max_halvings: int = 12
+    max_halvings: int = 20
 
     def __check_init__(self) -> None:
         check_count("Consensus", "batch_size", self.batch_size, least=2)

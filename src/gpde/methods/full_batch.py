@@ -55,8 +55,8 @@ class FullBatch(AbstractMethod):
     - `constraints`: `"eliminate"`, `"relax"`, `"linearize"`, or None: `"linearize"`, the cheapest, whose result differs
       from elimination by what the nugget does.
     - `regularization`: λ of `"relax"`; None takes the nugget. Smaller holds the equations more strictly.
-    - `max_steps`, `tolerance`: Gauss-Newton ends when no latent value, in units of its prior standard deviation, changes by
-      more than `tolerance` times the largest.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when the next step, shrinking as the last one did, would move no latent value,
+      in units of its prior standard deviation, by more than `tolerance` times the largest.
     - `max_escalations`: how often the nugget may be raised tenfold when a Cholesky factorisation fails.
     - `max_halvings`: how far the line search shortens a step.
     """
@@ -65,7 +65,7 @@ class FullBatch(AbstractMethod):
     constraints: str | None = None
     regularization: float | None = None
     max_steps: int = 50
-    tolerance: float = 1e-7
+    tolerance: float = 1e-6
     max_escalations: int = 5
     max_halvings: int = 20
 
