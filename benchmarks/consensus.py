@@ -105,7 +105,7 @@ def main(quick: bool = False) -> None:
     console.print(assembly(quick))
     console.print(
         "Below the peak because LAPACK factors matrices of this size mostly outside its blocked kernels, because the kernel's\n"
-        "exponentials (five 64 x 64 blocks a patch at M = 64) are not counted as arithmetic, and because results are copied out."
+        "exponentials (five 64 x 64 blocks a patch at M = 64) are not counted as arithmetic, and results are copied out."
     )
     console.print(patch_sizes(quick))
 

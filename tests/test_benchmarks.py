@@ -25,4 +25,4 @@ def test_a_benchmark_prints_its_table(name, column):
 def test_an_unknown_benchmark_is_answered_with_those_there_are():
     finished = run("grams")
     assert finished.returncode == 2
-    assert "there is no benchmark 'grams'; there are full_batch, gram" in finished.stderr
+    assert "there is no benchmark 'grams'; there are consensus, full_batch, gram" in finished.stderr

@@ -531,7 +531,7 @@ def test_uniform_batches_find_the_solution_too():
     ("settings", "message"),
     [
         ({"batch_size": 0}, "`batch_size` must be a whole number >= 1"),
-        ({"num_steps": 2.5}, "`num_steps` must be a whole number"),
+        ({"num_steps": -3}, "`num_steps` must be a whole number"),
         ({"regularization": -1.0}, "`regularization` must be a finite number > 0"),
         ({"constraints": "linearize"}, "`constraints` must be one of"),
         ({"output": "first"}, "`output` must be one of"),
@@ -543,7 +543,7 @@ def test_uniform_batches_find_the_solution_too():
     ],
 )
 def test_a_bad_setting_is_refused_by_name(settings, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises(ValueError, match=message):
         MiniBatch(**settings)
 
 

@@ -14,15 +14,18 @@ from scipy.spatial import KDTree
 
 from gpde.collocation import Collocation, Part
 from gpde.functionals import Kernels
+from gpde.linear_operators import LinearOperator, point_value
 
 
 class PointTable(eqx.Module):
     """All points of a collocation, one row each, part after part.
 
-    `latent` indexes the latent vector with one dummy entry appended, to which unused slots point.
+    `latent` indexes the latent vector with one dummy entry appended, to which slots without a latent value point: unused
+    ones, and values of fields that no equation at the point looks at and that are carried along (`active`).
     """
 
     collocation: Collocation
+    operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: Float[Array, "points dim"]
     part: Int[Array, " points"]
     latent: Int[Array, "points operators"]
@@ -72,7 +75,7 @@ class PointTable(eqx.Module):
     @property
     def _parts(self) -> tuple[tuple[Part, tuple[int, ...]], ...]:
         """Each part with the slots its operators occupy."""
-        slots = {operator: k for k, operator in enumerate(self.collocation.functionals.operators)}
+        slots = {operator: k for k, operator in enumerate(self.operators)}
         return tuple((p, tuple(slots[o] for o in p.reading.operators)) for p in self.collocation.parts)
 
     @staticmethod
@@ -115,9 +118,13 @@ def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
     return out
 
 
-def point_table(collocation: Collocation) -> PointTable:
-    """The point-major view of a collocation."""
-    slots = {operator: k for k, operator in enumerate(collocation.functionals.operators)}
+def point_table(collocation: Collocation, *, carry_values: bool = False) -> PointTable:
+    """The point-major view of a collocation; with `carry_values` every point has a slot for the value of every field."""
+    operators = collocation.functionals.operators
+    values = [point_value(f, collocation.functionals.points[0].shape[1]) for f in range(collocation.num_fields)]
+    if carry_values:
+        operators = (*operators, *(value for value in values if value not in operators))
+    slots = {operator: k for k, operator in enumerate(operators)}
     num_points, num_operators = collocation.num_points, len(slots)
     num_equations = max(p.num_equations for p in collocation.parts)
     latent = np.full((num_points, num_operators), collocation.functionals.size)
@@ -131,12 +138,16 @@ def point_table(collocation: Collocation) -> PointTable:
         noise[rows, : part.num_equations] = np.asarray(part.noise_variance)
         has_equation[rows, : part.num_equations] = True
         first += part.num_points
+    active = latent < collocation.functionals.size
+    if carry_values:
+        active[:, [slots[value] for value in values]] = True
     return PointTable(
         collocation=collocation,
+        operators=operators,
         points=jnp.concatenate([p.points for p in collocation.parts]),
         part=jnp.asarray(np.repeat(np.arange(len(collocation.parts)), [p.num_points for p in collocation.parts])),
         latent=jnp.asarray(latent),
-        active=jnp.asarray(latent < collocation.functionals.size),
+        active=jnp.asarray(active),
         rhs=jnp.asarray(rhs),
         noise_variance=jnp.asarray(noise),
         has_equation=jnp.asarray(has_equation),

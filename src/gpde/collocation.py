@@ -201,7 +201,9 @@ class Collocation(eqx.Module):
 
 def collocate(problem: Problem, points: Points, functionals: str = "minimal") -> Collocation:
     """The problem on these points. `functionals="derivatives"` keeps every derivative apart, as the paper does."""
-    conditions = problem.conditions if functionals == "minimal" else problem.read_conditions(functionals)
+    if functionals not in ("minimal", "derivatives"):
+        raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
+    conditions = problem.conditions if functionals == "minimal" else problem.derivative_conditions
     located = [(_enough(c, _points_of(c, points), problem, functionals), _points_of(c, points)) for c in conditions]
     operators: dict[LinearOperator, list[int]] = {}
     for index, (condition, _) in enumerate(located):

@@ -1,6 +1,7 @@
 """A problem as stated on paper: which equations hold where, and what has been observed. No numerics."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -118,7 +119,8 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.domain, AbstractDomain):
             raise ValueError(
-                f"`Problem`: `domain` must be a domain such as `gpde.Box((0, 0), (1, 1))`, not {type(self.domain).__name__}."
+                "`Problem`: `domain` must be a gpde domain such as `gpde.Box((0, 0), (1, 1))`, "
+                f"not {type(self.domain).__name__}."
             )
         fields = (self.fields,) if isinstance(self.fields, str) or not isinstance(self.fields, Sequence) else tuple(self.fields)
         if not fields or len(set(fields)) != len(fields) or not all(isinstance(f, str) and f for f in fields):
@@ -143,7 +145,7 @@ class Problem:
             raise ValueError('`Problem`: give at least one equation, as in `equations={"interior": lambda u, x: ...}`.')
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "observations", observations)
-        object.__setattr__(self, "conditions", self.read_conditions())
+        object.__setattr__(self, "conditions", self._read("minimal"))
         seen = {field for c in self.conditions for operator in c.reading.operators for field, _ in operator}
         for index, field in enumerate(fields):
             if index not in seen:
@@ -152,13 +154,19 @@ class Problem:
                     "Leave it out of `fields`, or state its equation."
                 )
 
-    def read_conditions(self, functionals: str = "minimal") -> tuple[Condition, ...]:
+    @functools.cached_property
+    def derivative_conditions(self) -> tuple[Condition, ...]:
+        """The conditions with every derivative an operator of its own, as in the paper's experiments."""
+        return self._read("derivatives")
+
+    def _read(self, functionals: str) -> tuple[Condition, ...]:
         """The conditions with their equations read; `functionals` as in `equations.read`."""
         conditions = []
         for part, given in self.equations.items():
             if part not in self.domain.parts:
                 raise ValueError(
-                    f"`Problem`: the domain has no part {part!r}. Equations may hold on: {', '.join(self.domain.parts)}."
+                    f"`Problem`: there is no part {part!r} in the domain. "
+                    f"Equations may hold on: {', '.join(self.domain.parts)}."
                 )
             equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not equations:

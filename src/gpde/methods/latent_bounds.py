@@ -14,36 +14,35 @@ Bounds = Mapping[str | int, tuple[float | int, float | int]]
 
 
 def bound_tables(
-    setup: Setup, bounds: Bounds | None, *, eliminate: bool
+    setup: Setup, bounds: Bounds | None, table: PointTable, *, eliminate: bool
 ) -> tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None:
     """Lowest and highest values by point and operator; with `eliminate` those that the equations fix have none."""
     if not bounds:
         return None
-    collocation = setup.collocation
-    low, high = (np.full((collocation.num_points, len(collocation.functionals.operators)), s * np.inf) for s in (-1, 1))
+    low, high = (np.full(table.active.shape, sign * np.inf) for sign in (-1, 1))
     first = 0
-    for part in collocation.parts:
+    for part in setup.collocation.parts:
         rows = slice(first, first + part.num_points)
         first += part.num_points
         solved_for = (part.reading.eliminated or ()) if eliminate and not part.noisy else ()
-        for slot, (least, most) in _by_slot(setup, bounds).items():
-            operator = collocation.functionals.operators[slot]
-            if operator in part.reading.operators and part.reading.operators.index(operator) not in solved_for:
+        fixed = [part.reading.operators[k] for k in solved_for]
+        for slot, (least, most) in _by_slot(setup, bounds, table).items():
+            if table.operators[slot] not in fixed:
                 low[rows, slot], high[rows, slot] = least, most
     return jnp.asarray(low), jnp.asarray(high)
 
 
-def bounds_on_eliminated(setup: Setup, bounds: Bounds | None) -> list[str]:
+def bounds_on_eliminated(setup: Setup, bounds: Bounds | None, table: PointTable) -> list[str]:
     """The bounded functionals that elimination would solve a differential equation for. Values that Dirichlet conditions fix
     are no obstacle."""
     found = []
-    for slot in _by_slot(setup, bounds or {}):
-        operator = setup.collocation.functionals.operators[slot]
+    for slot in _by_slot(setup, bounds or {}, table):
+        operator = table.operators[slot]
         for part in setup.collocation.parts:
             reading = part.reading
             solved_for = [reading.operators[k] for k in reading.eliminated or ()]
             if not part.noisy and operator in solved_for and not all(kind.dirichlet for kind in reading.kinds):
-                found.append(functional_names(setup)[slot])
+                found.append(functional_names(setup, table)[slot])
     return found
 
 
@@ -51,25 +50,25 @@ def check_fixed_values(
     setup: Setup, bounds: Bounds | None, table: PointTable, values: Float[Array, "points operators"]
 ) -> None:
     """Raises `ValueError` where a Dirichlet condition asks for a value out of bounds."""
-    for slot, (least, most) in _by_slot(setup, bounds or {}).items():
+    for slot, (least, most) in _by_slot(setup, bounds or {}, table).items():
         reached = np.asarray(values[:, slot])[np.asarray(table.active[:, slot])]
         outside = reached[(reached < least) | (reached > most)]
         if len(outside):
+            name = functional_names(setup, table)[slot]
             raise ValueError(
-                f"`bounds`: {functional_names(setup)[slot]} must lie in [{least:g}, {most:g}], but a condition fixes it at "
-                f"{outside[0]:.4g}. Widen the bounds."
+                f"`bounds`: {name} must lie in [{least:g}, {most:g}], but a condition fixes it at {outside[0]:.4g}. "
+                "Widen the bounds."
             )
 
 
-def functional_names(setup: Setup) -> list[str]:
+def functional_names(setup: Setup, table: PointTable) -> list[str]:
     """The functionals as a person writes them."""
-    functionals = setup.collocation.functionals
-    coordinates = setup.coordinates[: functionals.points[0].shape[1]]
-    return [operator_text(o, setup.fields, coordinates) for o in functionals.operators]
+    coordinates = setup.coordinates[: table.points.shape[1]]
+    return [operator_text(o, setup.fields, coordinates) for o in table.operators]
 
 
-def _by_slot(setup: Setup, bounds: Bounds) -> dict[int, tuple[float, float]]:
-    names = functional_names(setup)
+def _by_slot(setup: Setup, bounds: Bounds, table: PointTable) -> dict[int, tuple[float, float]]:
+    names = functional_names(setup, table)
     found = {}
     for key, pair in bounds.items():
         if key not in names and not (isinstance(key, int) and 0 <= key < len(names)):

@@ -75,7 +75,7 @@ class LocalPredictor(AbstractPredictor):
         noise = jnp.where(table.noise_variance > 0, table.noise_variance, 0.0 if problem.eliminate else lam * batch_size)
         return cls(
             kernels=problem.kernels,
-            operators=table.collocation.functionals.operators,
+            operators=table.operators,
             points=table.points,
             lengthscales=lengthscales,
             active=table.active,
@@ -162,7 +162,7 @@ def _values(
     centre = (a @ (rho * prior.metric * old).reshape(-1)).reshape(prior.unit.shape)
     psi = predictor.coefficients[batch].transpose(1, 2, 0) * prior.unit[None]
     gap = predictor.rhs[batch].T - jnp.sum(psi * centre[None], axis=1)
-    z, _ = conditioned(a, centre.reshape(-1), psi, gap, predictor.noise[batch].T / predictor.regularization)
+    z = conditioned(a, centre.reshape(-1), psi, gap, predictor.noise[batch].T / predictor.regularization)
     weights = solve(prior.lower, z) / prior.unit.reshape(-1)
     used = predictor.active[batch].T.reshape(-1)
     return (predictor.cross(operators, batch, points) @ jnp.where(used, weights, 0.0)).T
@@ -188,11 +188,11 @@ def _variances(
     used = predictor.active[batch].T.reshape(-1)
     cross = predictor.cross(operators, batch, points) * jnp.where(used, 1 / prior.unit.reshape(-1), 0.0)[None, None, :]
 
-    def conditional(operator: LinearOperator, covariances: Array) -> Array:
-        pair = pair_covariance(predictor.kernels, operator, operator)
-        return jax.vmap(lambda p: pair(p, p))(points) - jnp.sum(half_solve(lower, rows @ covariances.T) ** 2, axis=0)
-
-    return jnp.maximum(jnp.stack([conditional(o, c) for o, c in zip(operators, cross, strict=True)], axis=1), 0.0)
+    # One solve for all operators: batched LAPACK calls must not run at once (jaxlib 0.10.2).
+    explained = jnp.sum(half_solve(lower, rows @ cross.reshape(-1, size).T) ** 2, axis=0).reshape(cross.shape[:2])
+    pairs = [pair_covariance(predictor.kernels, operator, operator) for operator in operators]
+    unconditional = jnp.stack([jax.vmap(lambda p, pair=pair: pair(p, p))(points) for pair in pairs])
+    return jnp.maximum(unconditional - explained, 0.0).T
 
 
 @eqx.filter_jit

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gpde.batching import neighbours, point_table, scaled_coordinates
+from gpde.batching import PointTable, neighbours, point_table, scaled_coordinates
 from gpde.methods import schedules
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
@@ -147,39 +147,39 @@ class MiniBatch(AbstractMethod):
             return self.num_steps
 
     def check(self, setup: Setup) -> None:
-        collocation = setup.collocation
+        collocation, table = setup.collocation, _table(setup)
         if self.constraints == "eliminate" and not collocation.can_eliminate:
             stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]
             raise ValueError(
                 f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
                 'its functionals, so it cannot be solved for one. Use `constraints="relax"`.'
             )
-        if self.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, self.bounds)):
+        if self.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, self.bounds, table)):
             raise ValueError(
                 f"`bounds`: {taken} is what the equations are solved for, so it cannot be bounded as well. "
                 'Use `constraints="relax"`.'
             )
-        bound_tables(setup, self.bounds, eliminate=False)
-        self._metric(setup)
+        bound_tables(setup, self.bounds, table, eliminate=False)
+        self._metric(setup, table)
 
     def form(self, setup: Setup) -> str:
         """How the equations are held."""
         if self.constraints is not None:
             return self.constraints
-        possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds)
+        possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds, _table(setup))
         return "eliminate" if possible else "relax"
 
-    def problem(self, setup: Setup) -> ProximalProblem:
+    def problem(self, setup: Setup, table: PointTable | None = None) -> ProximalProblem:
         """The problem each step solves on its batch."""
-        table = point_table(setup.collocation)
+        table = _table(setup) if table is None else table
         scale = operator_scale(setup.kernels, table)
         eliminate = self.form(setup) == "eliminate"
         return ProximalProblem(
             table=table,
             kernels=setup.kernels,
             nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
-            metric=self._metric(setup),
-            bounds=bound_tables(setup, self.bounds, eliminate=eliminate),
+            metric=self._metric(setup, table),
+            bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
             regularization=jnp.asarray(float(self.regularization)),
             max_inner_steps=jnp.asarray(self.max_inner_steps),
             inner_tolerance=jnp.asarray(float(self.inner_tolerance)),
@@ -287,7 +287,10 @@ class MiniBatch(AbstractMethod):
         rho = self.levels(setup)[-1].weight if self.final_proximal_weight is None else self.final_proximal_weight
         nugget, values = self.start_nugget(setup), self._reached(state)
         if self.prediction == "global":
-            return global_representer(setup, state.problem, values, nugget, float(rho), self.max_escalations)
+            # One batch has no one to share carried values with: the collocation's own functionals will do.
+            problem = self.problem(setup, point_table(setup.collocation))
+            values = problem.table.gather(self.latent(state))
+            return global_representer(setup, problem, values, nugget, float(rho), self.max_escalations)
         dim = state.problem.table.points.shape[1]
         lengthscales = 1 / scaled_coordinates(np.ones((1, dim)), setup.kernels, self.scaled_neighbours)[0]
         size = min(self.batch_size, setup.collocation.num_points)
@@ -304,7 +307,7 @@ class MiniBatch(AbstractMethod):
             notes.append(f"{skipped} of {state.num_steps} steps were skipped: their batch failed with every nugget tried")
         return tuple(notes)
 
-    def _metric(self, setup: Setup) -> Float[Array, "points operators"] | None:
+    def _metric(self, setup: Setup, table: PointTable) -> Float[Array, "points operators"] | None:
         size = setup.collocation.functionals.size
         if isinstance(self.proximal_metric, str) and self.proximal_metric == "gram-diagonal":
             return None
@@ -313,8 +316,13 @@ class MiniBatch(AbstractMethod):
             raise ValueError(
                 f"`proximal_metric`: {size} positive numbers are needed, one per latent value; came shape {metric.shape}."
             )
-        table = point_table(setup.collocation)
-        return jnp.where(table.active, table.gather(jnp.asarray(metric)), 1.0)
+        return jnp.where(table.latent < size, table.gather(jnp.asarray(metric)), 1.0)
+
+
+def _table(setup: Setup) -> PointTable:
+    """The points with the value of every field among their latent values, even where no equation looks at it (as in
+    Poisson's): batches know of each other by the values they share."""
+    return point_table(setup.collocation, carry_values=True)
 
 
 def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:

@@ -77,7 +77,7 @@ class ProximalProblem(eqx.Module):
         table = self.table
         prior = batch_prior(
             self.kernels,
-            table.collocation.functionals.operators,
+            table.operators,
             table.points[points],
             table.active[points],
             nugget * self.nugget_scale,
@@ -129,10 +129,13 @@ class ProximalProblem(eqx.Module):
         scaled = values.T / prior.unit
         energy = self.regularization * jnp.sum(half_solve(prior.lower, scaled.reshape(-1)) ** 2)
         proximal = weight * jnp.sum(prior.metric * (scaled - old.T / prior.unit) ** 2)
+        objective = 0.5 * (energy + proximal)
+        if self.eliminate and not any(part.noisy for part in self.table.collocation.parts):
+            return objective  # every equation holds exactly
         noise = self.noise(batch.points)
         hard = noise <= 0
-        soft = jnp.sum(jnp.where(hard, 0.0, self.residual(batch.points, values) ** 2 / jnp.where(hard, 1.0, noise)))
-        return 0.5 * (energy + proximal + soft)
+        soft = jnp.where(hard, 0.0, self.residual(batch.points, values) ** 2 / jnp.where(hard, 1.0, noise))
+        return objective + 0.5 * jnp.sum(soft)
 
     def step(self, batch: Batch, old: Float[Array, "batch operators"], weight: Float[Array, ""]) -> Step:
         r"""One step of Algorithm 1 on a batch: damped Gauss–Newton from $z^k$ = `old`."""
@@ -144,8 +147,10 @@ class ProximalProblem(eqx.Module):
         def proposal(values: Array) -> Array:
             psi, residual = self.linearized(points, values, prior.unit)
             gap = jnp.sum(psi * (values.T / prior.unit - centre)[None], axis=1) - residual
-            full, covariance = conditioned(batch.smoother, centre.reshape(-1), psi, gap, noise)
-            if self.bounds is not None:
+            if self.bounds is None:
+                full = conditioned(batch.smoother, centre.reshape(-1), psi, gap, noise)
+            else:
+                full, covariance = conditional(batch.smoother, centre.reshape(-1), psi, gap, noise)
                 low, high = (bound[points].T / prior.unit for bound in self.bounds)
                 full = nearest_within(full, covariance, low.reshape(-1), high.reshape(-1))
             return (full.reshape(prior.unit.shape) * prior.unit).T
@@ -229,18 +234,36 @@ def conditioned(
     psi: Float[Array, "equations operators batch"],
     gap: Float[Array, "equations batch"],
     noise: Float[Array, "equations batch"],
+) -> Float[Array, " size"]:
+    r"""$\bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} g$ with the gap $g = b - \Psi \bar z$."""
+    lower, psi_a = _conditioning(a, psi, noise)
+    return centre + solve(lower, gap.reshape(-1)) @ psi_a
+
+
+def conditional(
+    a: Float[Array, "size size"],
+    centre: Float[Array, " size"],
+    psi: Float[Array, "equations operators batch"],
+    gap: Float[Array, "equations batch"],
+    noise: Float[Array, "equations batch"],
 ) -> tuple[Float[Array, " size"], Float[Array, "size size"]]:
-    r"""$\bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} g$ with the gap $g = b - \Psi \bar z$, and the covariance
-    $A - A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} \Psi A$, which costs nothing where it is not used."""
+    r"""What `conditioned` gives, and the covariance $A - A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} \Psi A$."""
+    lower, psi_a = _conditioning(a, psi, noise)
+    half = half_solve(lower, jnp.concatenate([psi_a, gap.reshape(-1, 1)], axis=1))
+    return centre + half[:, -1] @ half[:, :-1], a - half[:, :-1].T @ half[:, :-1]
+
+
+def _conditioning(
+    a: Float[Array, "size size"], psi: Float[Array, "equations operators batch"], noise: Float[Array, "equations batch"]
+) -> tuple[Float[Array, "rows rows"], Float[Array, "rows size"]]:
+    r"""The Cholesky factor of $\Psi A \Psi^T + \Lambda$, and $\Psi A$."""
     num_operators, num_points = psi.shape[1:]
     rows = a.reshape(num_operators, num_points, -1)
     # Ψ has one entry per functional and point: products with it are sums over operators.
     psi_a = jnp.concatenate([_total([row[d][:, None] * rows[d] for d in range(num_operators)]) for row in psi])
     blocks = psi_a.reshape(-1, num_operators, num_points)
     matrix = jnp.concatenate([_total([blocks[:, d] * row[d][None] for d in range(num_operators)]) for row in psi], axis=1)
-    lower = jnp.linalg.cholesky(add_diagonal(matrix, noise.reshape(-1)), symmetrize_input=False)
-    half = half_solve(lower, psi_a)
-    return centre + solve(lower, gap.reshape(-1)) @ psi_a, a - half.T @ half
+    return jnp.linalg.cholesky(add_diagonal(matrix, noise.reshape(-1)), symmetrize_input=False), psi_a
 
 
 def _total(terms: list[Array]) -> Array:
@@ -248,5 +271,6 @@ def _total(terms: list[Array]) -> Array:
 
 
 def operator_scale(kernels: Kernels, table: PointTable) -> Float[Array, " operators"]:
-    r"""The diagonal of $\mathcal R$: per operator the mean prior variance of its block."""
-    return jnp.stack([jnp.mean(v) for v in variances(kernels, table.collocation.functionals)])
+    r"""The diagonal of $\mathcal R$: per operator the mean prior variance over the points that have it."""
+    own = variances(kernels, Functionals(table.operators, (table.points,) * table.num_operators))
+    return jnp.stack([jnp.mean(v, where=used) for v, used in zip(own, table.active.T, strict=True)])

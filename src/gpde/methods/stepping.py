@@ -119,6 +119,8 @@ def take_steps(
         else:
             all_kept = jnp.all(jax.vmap(is_kept)(rows, levels))
             batches = jax.lax.cond(all_kept, jax.vmap(kept), jax.vmap(fresh), rows, levels)
+        # Batched LAPACK calls that could run at once wait for each other for ever (jaxlib 0.10.2): first all factors.
+        batches = jax.lax.optimization_barrier(batches)
         steps = jax.vmap(problem.step, in_axes=(0, 0, None))(batches, olds, weight)
         # One by one, and only where something failed: under `vmap` every lane would pay for it.
         return jax.lax.cond(
