@@ -442,28 +442,24 @@ def local_truth(method, setup, state, x):
     centre = np.argmin(np.sum((points - x) ** 2, axis=1))
     batch = np.argsort(np.sum((points - points[centre]) ** 2, axis=1))[: method.batch_size]
     slots = [(i, d) for d in range(table.num_operators) for i in batch if table.active[i, d]]
-    operators = setup.collocation.functionals.operators
-    pieces = [Functionals((operators[d],), (jnp.asarray(points[i])[None],)) for i, d in slots]
-
-    def cov(left, right):
-        return float(covariance(setup.kernels, left, right)[0, 0])
-
-    K = np.array([[cov(p, q) for q in pieces] for p in pieces])
-    scale = np.array([float(state.problem.nugget_scale[d]) for _, d in slots])
-    K += np.diag(setup.nugget * scale)
-    z = np.array([float(state.values[i, d]) for i, d in slots])
+    chosen = np.asarray(table.active)[batch].T.reshape(-1)
+    pieces = Functionals(table.operators, (jnp.asarray(points[batch]),) * table.num_operators)
     value = Functionals((((0, (((0, 0), 1.0),)),),), (jnp.asarray(x)[None],))
-    cross = np.array([cov(p, value) for p in pieces])
+    K = np.asarray(eqx.filter_jit(gram)(setup.kernels, pieces))[np.ix_(chosen, chosen)]
+    K = K + np.diag(setup.nugget * np.array([float(state.problem.nugget_scale[d]) for _, d in slots]))
+    cross = np.asarray(eqx.filter_jit(covariance)(setup.kernels, pieces, value))[chosen, 0]
+    z = np.array([float(state.values[i, d]) for i, d in slots])
+    gradient_of, residual_of = eqx.filter_jit(table.gradient), eqx.filter_jit(table.residual)
     rows, rhs = [], []
     for i in batch:
-        gradient = np.asarray(table.gradient(jnp.asarray(i), state.values[i]))[0]
+        gradient = np.asarray(gradient_of(jnp.asarray(i), state.values[i]))[0]
         rows.append([gradient[d] * (j == i) for j, d in slots])
-        rhs.append(gradient @ np.asarray(state.values[i]) - float(table.residual(jnp.asarray(i), state.values[i])[0]))
+        rhs.append(gradient @ np.asarray(state.values[i]) - float(residual_of(jnp.asarray(i), state.values[i])[0]))
     H = np.vstack([np.eye(len(slots)), rows])
     held = np.diag(K) / method.final_proximal_weight
     S = H @ K @ H.T + np.diag(np.concatenate([held, np.zeros(len(batch))]))
     weights = np.linalg.solve(S, H @ cross)
-    return weights @ np.concatenate([z, rhs]), cov(value, value) - weights @ H @ cross
+    return weights @ np.concatenate([z, rhs]), 1.0 - weights @ H @ cross
 
 
 def test_local_prediction_is_the_gaussian_process_given_the_batch():
