@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpde import cli
+from gpde.batching import point_table
 from gpde.collocation import collocate
 from gpde.experiments import EXPERIMENTS, batch_sizes, burgers, convergence, elliptic
 from gpde.functionals import gram
@@ -182,7 +183,7 @@ def test_the_squared_gradient_on_a_linear_equation_is_that_of_its_normal_equatio
     method = MiniBatch(
         batch_size=num, regularization=lam, slack_weight=beta, proximal_metric="identity", constraints="relax", num_steps=1
     )
-    proximal = method.problem(setup)
+    proximal = method.problem(setup, point_table(collocation))
     batch = eqx.filter_jit(proximal.batch)(jnp.arange(num), jnp.asarray(lam * num / beta), jnp.asarray(rho))
     latent = np.random.default_rng(0).normal(size=collocation.functionals.size)
     found = convergence.squared_gradient(proximal, batch, proximal.table.gather(jnp.asarray(latent)), jnp.asarray(rho))
