@@ -67,7 +67,7 @@ def solve(
         )
     if callback is not None and not callable(callback):
         raise ValueError(f"`callback` must be a function of the progress after a step; came {type(callback).__name__}.")
-    nugget = problem.defaults.nugget if nugget is None else _checked_nugget(nugget)
+    asked_nugget = None if nugget is None else _checked_nugget(nugget)
     kernels = _kernels(problem, kernel)
     with CompileClock() as clock:
         located = problem.sample(num_interior, num_boundary, sampling=sampling, seed=seed, points=points)
@@ -77,6 +77,7 @@ def solve(
             field_kernel.check_smoothness(collocation.order)
         _check_variances(kernels, collocation, problem)
         chosen = method if method is not None else default_method(collocation)
+        nugget = chosen.default_nugget(problem.defaults.nugget) if asked_nugget is None else asked_nugget
         setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
         chosen.check(setup)
         state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)

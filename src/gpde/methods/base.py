@@ -76,6 +76,10 @@ class AbstractMethod(eqx.Module):
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
         """The solution that the state stands for."""
 
+    def default_nugget(self, nugget: float) -> float:
+        """What to use where the user names no nugget and the problem's own default is `nugget`."""
+        return nugget
+
     def nugget(self, setup: Setup, state: State) -> float:
         """The nugget in use, after any escalation."""
         return setup.nugget

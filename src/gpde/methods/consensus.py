@@ -242,6 +242,10 @@ class Consensus(AbstractMethod):
     def latent(self, state: State) -> Float[Array, " size"]:
         return state.latent
 
+    def default_nugget(self, nugget: float) -> float:
+        # Problems name a nugget that suits all points at once. A patch is small and raises its own where it must.
+        return min(nugget, 1e-12)
+
     def nugget(self, setup: Setup, state: State) -> float:
         return float(state.nuggets.max())
 
