@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.equations import Reading, read
-from gpde.functionals import Functionals, measure
+from gpde.functionals import BlockGram, Functionals, measure
 from gpde.linear_operators import LinearOperator
 from gpde.problem import Condition, Points, Problem
 
@@ -107,7 +107,7 @@ class Rows(eqx.Module):
             offset += len(terms[0][1])
         return out
 
-    def conditioned(self, matrix: Float[Array, "size size"]) -> Float[Array, "equations equations"]:
+    def conditioned(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, "equations equations"]:
         r"""$\Psi K \Psi^T$, in one pass over $K$: it is much larger than the result."""
 
         def block(left: Terms, right: Terms) -> Array:
@@ -115,7 +115,7 @@ class Rows(eqx.Module):
 
         return jnp.block([[block(left, right) for right in self._terms] for left in self._terms])
 
-    def conditioned_diagonal(self, matrix: Float[Array, "size size"]) -> Float[Array, " equations"]:
+    def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
         r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
         return jnp.concatenate(
             [

@@ -401,13 +401,14 @@ def _probe(
     return rows, finite
 
 
-def _columns_of(reading: Reading) -> list[tuple[int, MultiIndex]]:
+@functools.lru_cache(maxsize=64)
+def _columns_of(reading: Reading) -> tuple[tuple[int, MultiIndex], ...]:
     """Every derivative up to the reading's order in every field: more than the operators need, so that gaps show."""
     asked: set[tuple[int, MultiIndex]] = set()
     for equation, name in zip(reading.equations, reading.names, strict=True):
         fields = tuple(f"u{i}" for i in range(reading.num_fields))
         asked |= _requested(equation, name, reading.dim, fields, np.zeros(reading.dim), scalar=False)
-    return sorted(asked)
+    return tuple(sorted(asked))
 
 
 # --- what kind ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Collocation, Rows
-from gpde.functionals import Functionals, Kernels, gram
+from gpde.functionals import BlockGram, Functionals, Kernels, block_gram
 from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_levels, nugget_scale, solve
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
@@ -39,7 +39,7 @@ class State(NamedTuple):
 
     latent: Float[Array, " size"]
     weights: Float[Array, " size"]
-    gram: Float[Array, "size size"]
+    gram: BlockGram
     scale: Float[Array, " size"]
     lower: Float[Array, "size size"] | None
     nugget: float
@@ -109,19 +109,22 @@ class FullBatch(AbstractMethod):
             largest = setup.nugget * NUGGET_GROWTH**self.max_escalations
             return state._replace(nugget=largest if found is Outcome.NOT_POSITIVE_DEFINITE else state.nugget), {}, found
         attempt, lower, nugget = found
-        move, accepted = float(attempt.move), bool(attempt.damped.accepted)
+        # All numbers at once: each transfer on its own costs as much as a pass over the points.
+        numbers = jax.device_get((attempt.damped[1:], attempt.move, attempt.residual, attempt.usable))
+        (objective, damping, accepted), move, residual, usable = numbers
+        move = float(move)
         info = {
-            "objective": float(attempt.damped.objective),
-            "residual": float(attempt.residual),
+            "objective": float(objective),
+            "residual": float(residual),
             "step": move,
-            "damping": float(attempt.damped.damping),
+            "damping": float(damping),
             "nugget": nugget,
         }
         if not accepted:
             # At the limit of rounding no step can lower the objective any more: that is convergence.
             return state._replace(nugget=nugget), info, Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
         latent, weights = attempt.damped.point
-        if not jnp.isfinite(latent).all():
+        if not usable:
             return state, info, Outcome.NOT_FINITE
         new = State(
             latent,
@@ -152,9 +155,10 @@ class FullBatch(AbstractMethod):
                 if not good:
                     continue
             attempt = _step(self, setup.collocation, state[:4], lower, jnp.asarray(nugget), whole)
-            if not attempt.finite:
+            finite, factored = jax.device_get((attempt.finite, attempt.factored))
+            if not finite:
                 return Outcome.NOT_FINITE  # which no nugget can help
-            if attempt.factored:
+            if factored:
                 return attempt, lower, nugget
         return Outcome.NOT_POSITIVE_DEFINITE
 
@@ -170,7 +174,7 @@ class FullBatch(AbstractMethod):
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, rows, prior_nugget, noise)
 
     def noise(
-        self, collocation: Collocation, rows: Rows, matrix: Float[Array, "size size"], nugget: Float[Array, ""]
+        self, collocation: Collocation, rows: Rows, matrix: BlockGram, nugget: Float[Array, ""]
     ) -> Float[Array, " equations"]:
         r"""The diagonal of $\Lambda$."""
         variance = collocation.noise_variance
@@ -183,23 +187,24 @@ class FullBatch(AbstractMethod):
 
 
 class _Attempt(NamedTuple):
+    """A step and what can be said of it: the equations and the point it reached are `finite` and `usable` numbers."""
+
     damped: Damped
     finite: Bool[Array, ""]
     factored: Bool[Array, ""]
     move: Float[Array, ""]
     residual: Float[Array, ""]
+    usable: Bool[Array, ""]
 
 
 @eqx.filter_jit
-def _prior(kernels: Kernels, functionals: Functionals) -> tuple[Float[Array, "size size"], Float[Array, " size"]]:
-    return gram(kernels, functionals), nugget_scale(kernels, functionals)
+def _prior(kernels: Kernels, functionals: Functionals) -> tuple[BlockGram, Float[Array, " size"]]:
+    return block_gram(kernels, functionals), nugget_scale(kernels, functionals)
 
 
 @eqx.filter_jit
-def _factored_prior(
-    matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]
-) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
-    return factor(add_diagonal(matrix, diagonal))
+def _factored_prior(matrix: BlockGram, diagonal: Float[Array, " size"]) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
+    return factor(matrix.plus_diagonal(diagonal).dense())
 
 
 @eqx.filter_jit
@@ -207,7 +212,7 @@ def _linearized(
     method: FullBatch,
     collocation: Collocation,
     latent: Float[Array, " size"],
-    matrix: Float[Array, "size size"],
+    matrix: BlockGram,
     nugget: Float[Array, ""],
 ) -> tuple[Rows, Float[Array, " equations"]]:
     rows = collocation.linearize(latent).rows
@@ -218,7 +223,7 @@ def _linearized(
 def _step(
     method: FullBatch,
     collocation: Collocation,
-    state: tuple[Array, Array, Array, Array],
+    state: tuple[Array, Array, BlockGram, Array],
     lower: Float[Array, "size size"] | None,
     nugget: Float[Array, ""],
     whole: Bool[Array, ""],
@@ -230,7 +235,7 @@ def _step(
     linear = collocation.linearize(z)
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
     prior_nugget = jnp.zeros_like(scale) if method.form == "linearize" else nugget * scale
-    prior = gram_matrix if method.form == "linearize" else add_diagonal(gram_matrix, prior_nugget)
+    prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
     s_lower, factored = factor(add_diagonal(linear.rows.conditioned(prior), noise))
     dual = solve(s_lower, linear.rhs)
@@ -257,4 +262,4 @@ def _step(
     size = jnp.max(jnp.abs(z_full) / unit)
     move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
     residual = jnp.sqrt(jnp.mean(collocation.residual(damped.point[0]) ** 2))
-    return _Attempt(damped, finite, factored, move, residual)
+    return _Attempt(damped, finite, factored, move, residual, jnp.all(jnp.isfinite(damped.point[0])))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Rows
-from gpde.functionals import Functionals, Kernels, covariance, gram, pair_covariance
+from gpde.functionals import Functionals, Kernels, block_gram, covariance, pair_covariance
 from gpde.gram import add_diagonal, factor, half_solve
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
@@ -61,7 +61,7 @@ def _values(
 
 @eqx.filter_jit
 def _conditioning_factor(predictor: Representer) -> tuple[Float[Array, "equations equations"], Bool[Array, ""]]:
-    prior = add_diagonal(gram(predictor.kernels, predictor.functionals), predictor.prior_nugget)
+    prior = block_gram(predictor.kernels, predictor.functionals).plus_diagonal(predictor.prior_nugget)
     return factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
 
 
