@@ -106,6 +106,37 @@ def test_std_is_small_near_points_and_grows_away_from_them(small):
     assert small.std(far)[0] == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.parametrize("batch_size", [85, 40, 20])
+def test_error_bars_are_those_of_the_full_gp_when_data_are_noisy(batch_size):
+    # The equation leaves two constants open, which 25 noisy values settle: values at the points are uncertain together.
+    rng = np.random.default_rng(0)
+    places = rng.random((25, 1))
+    data = gpde.Observations(places, np.sin(4 * places[:, 0]) + 0.05 * rng.standard_normal(25), noise=0.05)
+    problem = gpde.Problem(
+        domain=gpde.Box(0.0, 1.0),
+        equations={"interior": lambda u, x: -laplacian(u)(x) + u(x) ** 3 - 16 * jnp.sin(4 * x[0])},
+        observations=data,
+    )
+    settings = {"num_interior": 60, "sampling": "grid", "nugget": 1e-10}
+    full = gpde.solve(problem, gpde.Matern(7 / 2, 0.3), method=FullBatch(), **settings)
+    consensus = gpde.solve(problem, gpde.Matern(7 / 2, 0.3), method=Consensus(batch_size=batch_size), **settings)
+    points = problem.domain.grid((30,))
+    ratio = consensus.std(points) / full.std(points)
+    # Drawn from 64 samples, so one standard deviation is known to 9 %; given the values at the points it would be 1e-3 of this.
+    assert ratio.min() > 0.7
+    assert ratio.max() < 1.6
+
+
+def test_error_bars_are_those_of_the_full_gp_where_points_are_too_few():
+    problem = gpde.problems.get("burgers").build()
+    settings = {"num_interior": 400, "num_boundary": 150, "nugget": 1e-10}
+    points = problem.domain.sample("interior", 50, seed=1)
+    full = gpde.solve(problem, method=FullBatch(), **settings)
+    consensus = gpde.solve(problem, method=Consensus(batch_size=48), **settings)
+    assert 0.5 < np.median(consensus.std(points) / full.std(points)) < 2.0
+    assert (consensus.std(points) == consensus.std(points)).all()
+
+
 def test_a_linear_problem_takes_one_step():
     problem = gpde.Problem(
         gpde.Box((0.0, 0.0), (1.0, 1.0)),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpde.linear_solvers import BlockSum, Direct, Schwarz
+from gpde.linear_solvers import BlockSum, Direct, Schwarz, has_pardiso
 from gpde.linear_solvers.base import product
 
 
@@ -40,9 +40,20 @@ def test_the_assembled_matrix_is_the_sum_of_its_blocks(system):
     )
 
 
-@pytest.mark.parametrize("solver", [Direct(), Schwarz(cell_size=40, coarse_ratio=20)], ids=["direct", "schwarz"])
-def test_a_solver_solves(system, solver):
+needs_pardiso = pytest.mark.skipif(not has_pardiso(), reason="pypardiso is not installed")
+
+
+@pytest.mark.parametrize(
+    ("solver", "settings"),
+    [
+        (Direct, {"library": "superlu"}),
+        pytest.param(Direct, {"library": "pardiso"}, marks=needs_pardiso),
+        (Schwarz, {"cell_size": 40, "coarse_ratio": 20}),
+    ],
+)
+def test_a_solver_solves(system, solver, settings):
     matrix, dense, points = system
+    solver = solver(**settings)
     rhs = np.random.default_rng(2).normal(size=599)
     prepared = solver.compute(matrix, points, np.zeros(599, dtype=int))
     solved = solver.solve(matrix, prepared, rhs, 1e-10)
@@ -78,3 +89,22 @@ def test_a_zero_right_side_gives_zero(system):
     for solver in (Direct(), Schwarz(cell_size=40, coarse_ratio=20)):
         prepared = solver.compute(matrix, points, np.zeros(599, dtype=int))
         assert not solver.solve(matrix, prepared, np.zeros(599), 1e-10).solution.any()
+
+
+def test_a_pattern_serves_the_next_matrix(system):
+    matrix, dense, points = system
+    component = np.zeros(599, dtype=int)
+    first = Direct().compute(matrix, points, component)
+    doubled = BlockSum(2 * matrix.blocks, matrix.rows, matrix.size)
+    second = Direct().compute(doubled, points, component, first)
+    assert second.pattern is first.pattern
+    solved = Direct().solve(doubled, second, np.ones(599), 1e-10)
+    assert np.abs(solved.solution - np.linalg.solve(2 * dense, np.ones(599))).max() < 1e-6
+
+
+def test_a_library_that_is_unknown_or_missing_is_refused():
+    with pytest.raises(ValueError, match=r"`library` must be one of \('superlu', 'pardiso'\) or None; came 'umfpack'"):
+        Direct(library="umfpack")
+    if not has_pardiso():
+        with pytest.raises(ValueError, match=r"pip install gpde\[pardiso\]"):
+            Direct(library="pardiso")

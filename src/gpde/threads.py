@@ -1,6 +1,8 @@
 """Who uses the cores: many small factorisations want one BLAS thread, a large one wants them all."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,15 +27,25 @@ def map_chunks(
 ) -> tuple[np.ndarray, ...]:
     """`function(shared, *rows)` over chunks of the rows of `batched`, the results joined along their first axis.
 
-    One at a time: batched LAPACK calls of two computations that run at once wait for each other for ever (jaxlib 0.10.2).
+    Every core works on a chunk of its own. So `function` must not call LAPACK on a batch (`jax.vmap` of a factorisation; use
+    `jax.lax.map`): such calls wait for tasks on the threads that they occupy, and two of them at once wait for ever
+    (jaxlib 0.10.2).
     """
     num = len(batched[0])
     size = max(1, min(chunk_size, num))
-    pieces: list[tuple[np.ndarray, ...]] = []
-    with one_blas_thread():
-        for first in range(0, num, size):
-            # The last chunk repeats its last row: one shape is compiled.
-            rows = np.minimum(np.arange(first, first + size), num - 1)
-            out = function(shared, *[array[rows] for array in batched])
-            pieces.append(tuple(np.asarray(leaf)[: min(size, num - first)] for leaf in out))
+
+    def one(first: int) -> tuple[np.ndarray, ...]:
+        # The last chunk repeats its last row: one shape is compiled.
+        rows = np.minimum(np.arange(first, first + size), num - 1)
+        out = function(shared, *[array[rows] for array in batched])
+        return tuple(np.asarray(leaf)[: min(size, num - first)] for leaf in out)
+
+    with one_blas_thread(), ThreadPoolExecutor(num_cores()) as pool:
+        pieces = [one(0)]  # alone: it compiles
+        pieces += pool.map(one, range(size, num, size))
     return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

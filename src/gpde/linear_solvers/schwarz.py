@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int
 from scipy.spatial import KDTree
 
 from gpde.batching import partition, spread_centres
+from gpde.gram import solve
 from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved, product
 from gpde.threads import map_chunks, one_blas_thread
 
@@ -27,6 +28,7 @@ from gpde.threads import map_chunks, one_blas_thread
 _NUM_INTERPOLATED = {1: 7, 2: 25, 3: 40}
 _COARSE_LENGTHSCALE = 3.0
 _CHUNK_ENTRIES = 2**22
+_CHUNK_ROWS = 4096
 
 
 class Preconditioner(eqx.Module):
@@ -147,14 +149,25 @@ class Schwarz(AbstractLinearSolver):
             distance, index = (np.reshape(out, (len(own), num)) for out in tree.query(coordinates[own], k=num, workers=-1))
             spacing = np.median(np.reshape(tree.query(coarse, k=min(2, len(coarse)))[0], (len(coarse), -1))[:, -1])
             lengthscale = _COARSE_LENGTHSCALE * spacing
-            near = coarse[index]
-            gaps = np.sum((near[:, :, None] - near[:, None]) ** 2, axis=-1)
-            gram = np.exp(-gaps / (2 * lengthscale**2)) + 1e-10 * np.eye(index.shape[1])
-            cross = np.exp(-(distance**2) / (2 * lengthscale**2))
-            columns[own, : index.shape[1]] = offset + index
-            weights[own, : index.shape[1]] = np.linalg.solve(gram, cross[..., None])[..., 0]
+            columns[own, :num] = offset + index
+            (weights[own, :num],) = map_chunks(_interpolate, lengthscale, (coarse[index], distance), _CHUNK_ROWS)
             offset += len(coarse)
         return columns, weights, offset
+
+
+@jax.jit
+def _interpolate(
+    lengthscale: Float[Array, ""], near: Float[Array, "chunk coarse dim"], distance: Float[Array, "chunk coarse"]
+) -> tuple[Array]:
+    """The weights of coarse points in the mean of a Gaussian process given their values."""
+
+    def one(row: tuple[Array, Array]) -> Array:
+        near, distance = row
+        gaps = jnp.sum((near[:, None] - near[None]) ** 2, axis=-1)
+        gram = jnp.exp(-gaps / (2 * lengthscale**2)) + 1e-10 * jnp.eye(len(near))
+        return solve(jnp.linalg.cholesky(gram, symmetrize_input=False), jnp.exp(-(distance**2) / (2 * lengthscale**2)))
+
+    return (jax.lax.map(one, (near, distance)),)
 
 
 def _inverses(upper: sp.csr_matrix, nodes: Int[np.ndarray, "subdomains width"]) -> Float[np.ndarray, "subdomains width width"]:
@@ -176,13 +189,15 @@ def _inverses(upper: sp.csr_matrix, nodes: Int[np.ndarray, "subdomains width"]) 
 
 @jax.jit
 def _inverse(_: None, matrices: Float[Array, "chunk width width"]) -> tuple[Array]:
-    index = jnp.arange(matrices.shape[-1])
-    # A trace of jitter: rounding makes some subdomain matrices indefinite, and a preconditioner need not be exact.
-    lower = jnp.linalg.cholesky(matrices.at[:, index, index].add(1e-10), symmetrize_input=False)
-    lower = jnp.where(jnp.isfinite(lower), lower, jnp.eye(matrices.shape[-1]))
-    identity = jnp.broadcast_to(jnp.eye(matrices.shape[-1]), matrices.shape)
-    half = solve_triangular(lower, identity, lower=True)
-    return ((jnp.swapaxes(half, 1, 2) @ half).astype(jnp.float32),)
+    identity = jnp.eye(matrices.shape[-1])
+
+    def one(matrix: Array) -> Array:
+        # A trace of jitter: rounding makes some subdomain matrices indefinite, and a preconditioner need not be exact.
+        lower = jnp.linalg.cholesky(matrix.T + 1e-10 * identity, symmetrize_input=False)
+        half = solve_triangular(jnp.where(jnp.isfinite(lower), lower, identity), identity, lower=True)
+        return (half.T @ half).astype(jnp.float32)
+
+    return (jax.lax.map(one, matrices),)
 
 
 def _coarse_factor(

@@ -10,22 +10,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from scipy.spatial import KDTree
 
 from gpde.functionals import Kernels, block
 from gpde.linear_operators import LinearOperator
+from gpde.linear_solvers import AbstractLinearSolver
 from gpde.methods.base import AbstractPredictor
+from gpde.methods.patch_sums import sample_values
 from gpde.methods.patches import Equations, slot_operators, variances
 from gpde.threads import map_chunks
 
 _NUM_BLENDED = 4
-# Doubles that a chunk of points may hold in gathered weights: 2^22 are 32 MB.
-_CHUNK_ENTRIES = 2**22
+# Doubles that a chunk of points may hold in gathered weights: 2^20 are 8 MB, for each core.
+_CHUNK_ENTRIES = 2**20
+_CHUNK_POINTS = 256
 
 
 class BlendedPatches(AbstractPredictor):
-    """Local functions of patches, blended. Variances are those of the nearest patch, given the values at its points."""
+    """Local functions of patches, blended. Variances are those of the nearest patch, whose values at its points are uncertain
+    as all patches together leave them (`patch_sums.py`)."""
 
     kernels: Kernels
     equations: Equations
@@ -34,6 +38,8 @@ class BlendedPatches(AbstractPredictor):
     members: Int[Array, "patches members"]
     weights: Float[Array, "patches members slots"]
     nuggets: Float[Array, " patches"]
+    fixed: Bool[Array, "points fields"]
+    linear_solver: AbstractLinearSolver
 
     def values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
@@ -47,9 +53,13 @@ class BlendedPatches(AbstractPredictor):
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         patches, _ = self._blend(points, 1)
-        width = self.members.shape[1] * (self.equations.rhs.shape[1] + self.equations.num_fields)
-        shared = (tuple(operators), self)
-        return map_chunks(_patch_variances, shared, (points, patches[:, 0]), max(1, _CHUNK_ENTRIES // width**2))[0]
+        members, fixed = np.asarray(self.members), np.asarray(self.fixed)
+        coordinates = np.asarray(self.equations.points) / np.asarray(self.scale)
+        samples = sample_values(
+            self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver
+        )
+        shared = (tuple(operators), self, jnp.asarray(samples.reshape(fixed.size, -1)))
+        return map_chunks(_patch_variances, shared, (points, patches[:, 0]), _CHUNK_POINTS)[0]
 
     def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:
         """The patches that take part at each point, and their weights."""
@@ -87,11 +97,16 @@ def _blended_values(
 
 
 @eqx.filter_jit
-def _patch_variances(shared: tuple[tuple[LinearOperator, ...], BlendedPatches], points: Array, patches: Array) -> tuple[Array]:
-    operators, p = shared
+def _patch_variances(
+    shared: tuple[tuple[LinearOperator, ...], BlendedPatches, Array], points: Array, patches: Array
+) -> tuple[Array]:
+    operators, p, samples = shared
+    num_fields = p.equations.num_fields
 
-    def one(x: Array, patch: Array) -> Array:
-        members, nugget = p.members[patch], p.nuggets[patch]
-        return variances(p.equations, p.kernels, members, nugget, operators, x)
+    def one(at: tuple[Array, Array]) -> Array:
+        x, patch = at
+        members = p.members[patch]
+        own = jnp.concatenate([samples[members * num_fields + field] for field in range(num_fields)])
+        return variances(p.equations, p.kernels, members, p.nuggets[patch], operators, x, own)
 
-    return (jax.vmap(one)(points, patches),)
+    return (jax.lax.map(one, (points, patches)),)

@@ -24,20 +24,19 @@ from gpde.functionals import Kernels, pair_covariance
 from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.gram import NUGGET_GROWTH
 from gpde.linear_operators import LinearOperator, point_value
-from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
+from gpde.linear_solvers import AbstractLinearSolver, Direct, Schwarz
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
-from gpde.methods.patches import Equations, evaluate, localize, reduce
+from gpde.methods.patch_sums import OpenValues, PatchTables, chunk_size, reduce_patches, value_rows
+from gpde.methods.patches import Equations, evaluate, localize
 from gpde.results import Outcome
 from gpde.threads import map_chunks
 
 LINEAR_SOLVERS = ("direct", "schwarz")
-# Unknowns up to which a sparse factorisation is faster than building a preconditioner.
-_DIRECT_UP_TO = 6000
+# Unknowns up to which a sparse factorisation is as fast as a preconditioned iteration, or not much slower: it is more robust.
+_DIRECT_UP_TO = 25_000
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
-# Doubles a chunk of patches holds in its covariances: 2^22 are 32 MB.
-_CHUNK_ENTRIES = 2**22
 
 
 class State(NamedTuple):
@@ -53,14 +52,6 @@ class State(NamedTuple):
     prepared: Any
     move: float
     linear_residual: float
-
-
-class PatchTables(NamedTuple):
-    """`patches.Reduced` for all patches."""
-
-    precision: Float[np.ndarray, "patches values values"]
-    pull: Float[np.ndarray, "patches values"]
-    good: Bool[np.ndarray, " patches"]
 
 
 class Consensus(AbstractMethod):
@@ -124,21 +115,13 @@ class Consensus(AbstractMethod):
         if reduced is None:
             return state, {}, Outcome.NOT_POSITIVE_DEFINITE
         patches, nuggets = reduced
-        # Unknowns: values that nothing fixes, point by point and field by field.
-        number = np.where(state.fixed.reshape(-1), -1, np.cumsum(~state.fixed.reshape(-1)) - 1)
-        size = int(np.sum(~state.fixed))
-        rows = _value_rows(state.cover.members, equations.num_fields)
-        unknown = np.where(number[rows] < 0, size, number[rows]).astype(np.int32)
-        rhs = np.bincount(unknown.reshape(-1), weights=patches.pull.reshape(-1), minlength=size + 1)[:size]
-        solver = self._solver(size)
-        matrix = BlockSum(patches.precision, unknown, size)
+        open_values = OpenValues.of(state.cover.members, state.fixed)
+        matrix = open_values.matrix(patches.precision)
+        solver = self._solver(open_values.size)
         coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
-        where, component = (part[~state.fixed.reshape(-1)] for part in _unknowns(coordinates, equations.num_fields))
-        prepared = solver.compute(matrix, where, component, state.prepared)
-        solved = solver.solve(matrix, prepared, rhs, self.linear_tolerance)
-        change = np.zeros(state.fixed.size)
-        change[~state.fixed.reshape(-1)] = solved.solution
-        values = state.values + change.reshape(state.values.shape)
+        prepared = solver.compute(matrix, *open_values.located(coordinates), state.prepared)
+        solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
+        values = state.values + open_values.spread(solved.solution)
         info: Info = {
             "linear_residual": solved.residual,
             "linear_iterations": solved.num_iterations,
@@ -201,15 +184,13 @@ class Consensus(AbstractMethod):
     def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[PatchTables, np.ndarray] | None:
         """Every patch reduced to its values; patches whose factorisation fails take a larger nugget."""
         members, nuggets = state.cover.members, state.nuggets.copy()
-        values = state.values.reshape(-1)[_value_rows(members, equations.num_fields)]
-        chunk = _chunk_size(equations, members.shape[1])
-        reduced = PatchTables(*map_chunks(_reduce_patches, (equations, kernels), (members, values, nuggets), chunk))
+        reduced = reduce_patches(equations, kernels, members, state.values, nuggets)
         for _ in range(self.max_escalations):
             bad = np.flatnonzero(~reduced.good)
             if len(bad) == 0:
                 break
             nuggets[bad] *= NUGGET_GROWTH
-            again = map_chunks(_reduce_patches, (equations, kernels), (members[bad], values[bad], nuggets[bad]), chunk)
+            again = reduce_patches(equations, kernels, members[bad], state.values, nuggets[bad])
             for whole, part in zip(reduced, again, strict=True):
                 whole[bad] = part
         return (reduced, nuggets) if reduced.good.all() else None
@@ -224,13 +205,13 @@ class Consensus(AbstractMethod):
         table: PointTable,
     ) -> tuple[np.ndarray, Array]:
         """Each patch's function, and the operators' values at each point from the patch that owns it."""
-        rows = _value_rows(patches.members, table.collocation.num_fields)
+        rows = value_rows(patches.members, table.collocation.num_fields)
         owned = patches.owned()
         weights, at_owned = map_chunks(
             _localize_patches,
             (equations, kernels),
             (patches.members, values.reshape(-1)[rows], nuggets, owned),
-            _chunk_size(equations, patches.members.shape[1]),
+            chunk_size(equations, patches.members.shape[1]),
         )
         operators = np.zeros((table.num_points, table.num_operators))
         patch, slot = np.nonzero(owned >= 0)
@@ -272,6 +253,8 @@ class Consensus(AbstractMethod):
             members=jnp.asarray(state.cover.members),
             weights=jnp.asarray(none if state.weights is None else state.weights),
             nuggets=jnp.asarray(state.nuggets),
+            fixed=jnp.asarray(state.fixed),
+            linear_solver=self._solver(int(np.sum(~state.fixed))),
         )
 
 
@@ -282,30 +265,10 @@ def default_num_patches(num_points: int) -> int:
     return max(3000, num_points // (4 if num_points <= 30000 else 8))
 
 
-def _value_rows(members: Int[np.ndarray, "patches members"], num_fields: int) -> Int[np.ndarray, "patches values"]:
-    """Where a patch's values stand among all values, field by field."""
-    return np.concatenate([members * num_fields + field for field in range(num_fields)], axis=1)
-
-
 def _value_slots(operators: tuple[LinearOperator, ...], dim: int, num_fields: int) -> list[tuple[int, int]]:
     """Which operators are the value of a field, and of which."""
     fields = {point_value(field, dim): field for field in range(num_fields)}
     return [(slot, fields[operator]) for slot, operator in enumerate(operators) if operator in fields]
-
-
-def _unknowns(coordinates: Float[np.ndarray, "points dim"], num_fields: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each value lies, and which field it belongs to."""
-    return np.repeat(coordinates, num_fields, axis=0), np.tile(np.arange(num_fields), len(coordinates))
-
-
-def _chunk_size(equations: Equations, num_members: int) -> int:
-    width = num_members * (equations.rhs.shape[1] + equations.num_fields)
-    return max(1, _CHUNK_ENTRIES // width**2)
-
-
-@eqx.filter_jit
-def _reduce_patches(shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array) -> tuple[Array, ...]:
-    return tuple(jax.vmap(lambda m, w, n: reduce(*shared, m, w, n))(members, values, nuggets))
 
 
 @eqx.filter_jit
@@ -314,12 +277,13 @@ def _localize_patches(
 ) -> tuple[Array, Array]:
     equations, kernels = shared
 
-    def one(members: Array, values: Array, nugget: Array, owned: Array) -> tuple[Array, Array]:
+    def one(patch: tuple[Array, ...]) -> tuple[Array, Array]:
+        members, values, nugget, owned = patch
         weights = localize(equations, kernels, members, values, nugget)
         points = equations.points[members[jnp.maximum(owned, 0)]]
         return weights, evaluate(equations, kernels, members, weights, equations.operators, points)
 
-    return jax.vmap(one)(members, values, nuggets, owned)
+    return jax.lax.map(one, (members, values, nuggets, owned))
 
 
 @eqx.filter_jit

@@ -7,9 +7,7 @@ $$ L = \begin{pmatrix} L_1 & 0 \\ L_{21} & L_2 \end{pmatrix}, \qquad
    m = L_{21} L_1^{-1} b, \qquad S = L_2 L_2^T, \qquad
    \min_u \|u\|^2 = (w - m)^T S^{-1} (w - m) + \mathrm{const}. $$
 
-$m$ is the local mean at the points given the equations alone, $S$ its covariance. Each function below makes a chain of LAPACK
-calls, never two that could run at once: jaxlib's batched LAPACK waits for tasks that it queues on the threads it runs on, and
-two such calls on two cores wait for ever (jaxlib 0.10.2). Vectors over a patch run equation by
+$m$ is the local mean at the points given the equations alone, $S$ its covariance. Vectors over a patch run equation by
 equation, then field by field, and within each member by member.
 """
 
@@ -54,17 +52,27 @@ def reduce(
     values: Float[Array, " values"],
     nugget: Float[Array, ""],
 ) -> Reduced:
-    r"""One patch reduced to the values at its points.
-
-    One triangular solve gives everything: $L^{-1} \begin{pmatrix} b & 0 \\ 0 & I \end{pmatrix} =
-    \begin{pmatrix} L_1^{-1} b & 0 \\ -L_2^{-1} m & L_2^{-1} \end{pmatrix}$.
-    """
+    r"""One patch reduced to the values at its points: $h = L_1^{-1} b$, then $L_2^{-1} (L_{21} h, I) = L_2^{-1} (m, I)$."""
     lower, rhs, good = _factored(equations, kernels, members, nugget)
-    split, size = rhs.shape[0], lower.shape[0]
-    right = jnp.zeros((size, 1 + size - split)).at[:split, 0].set(rhs).at[split:, 1:].set(jnp.eye(size - split))
-    bottom = solve_triangular(lower, right, lower=True)[split:]
-    inverse = bottom[:, 1:]
-    return Reduced(inverse.T @ inverse, inverse.T @ (-bottom[:, 0] - inverse @ values), good)
+    split, num_values = rhs.shape[0], lower.shape[0] - rhs.shape[0]
+    half = solve_triangular(lower[:split, :split], rhs, lower=True)
+    right = jnp.concatenate([(lower[split:, :split] @ half)[:, None], jnp.eye(num_values)], axis=1)
+    solved = solve_triangular(lower[split:, split:], right, lower=True)
+    mean, inverse = solved[:, 0], solved[:, 1:]
+    return Reduced(inverse.T @ inverse, inverse.T @ (mean - inverse @ values), good)
+
+
+def draw(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[Array, " members"],
+    nugget: Float[Array, ""],
+    noise: Float[Array, "values samples"],
+) -> Float[Array, "values samples"]:
+    r"""$L_2^{-T} \xi$, which has the covariance $S^{-1}$ when $\xi$ has $I$."""
+    lower, rhs, _ = _factored(equations, kernels, members, nugget)
+    split = rhs.shape[0]
+    return solve_triangular(lower[split:, split:], noise, lower=True, trans="T")
 
 
 def localize(
@@ -111,9 +119,14 @@ def variances(
     nugget: Float[Array, ""],
     operators: tuple[LinearOperator, ...],
     point: Float[Array, " dim"],
+    samples: Float[Array, "values samples"],
 ) -> Float[Array, " operators"]:
-    """The variances of operators at a point given the patch's equations and the values at its points."""
-    lower, _, _ = _factored(equations, kernels, members, nugget)
+    r"""The variances of operators at a point, given the patch's equations and uncertain values at its points.
+
+    Given the values exactly there is a variance left; samples $\delta w$ of the values, of mean zero, add that of
+    $g \cdot \delta w$ with $g$ the weights of the values in the local mean.
+    """
+    lower, rhs, _ = _factored(equations, kernels, members, nugget)
     x, at = equations.points[members], point[None]
     a = _masked_coefficients(equations, members)
 
@@ -124,7 +137,10 @@ def variances(
 
     half = solve_triangular(lower, jnp.stack([cross(o) for o in operators], axis=1), lower=True)
     prior = jnp.stack([block(kernels, o, o, at, at)[0, 0] for o in operators])
-    return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
+    # The last rows of C^-1 k need the last rows of L^-T alone.
+    split = rhs.shape[0]
+    weights = solve_triangular(lower[split:, split:], half[split:], lower=True, trans="T")
+    return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0) + jnp.mean((weights.T @ samples) ** 2, axis=1)
 
 
 def slot_operators(equations: Equations) -> tuple[LinearOperator, ...]:
@@ -152,7 +168,8 @@ def _factored(
     noise = jnp.where(used, equations.noise_variance[members].T.reshape(-1), 1.0)  # masked rows become identity rows
     noise = jnp.concatenate([noise, jnp.zeros(num_values)])
     index = jnp.arange(covariance.shape[0])
-    lower = jnp.linalg.cholesky(covariance.at[index, index].add(nugget * diagonal + noise), symmetrize_input=False)
+    filled = covariance.at[index, index].add(nugget * diagonal + noise)
+    lower = jnp.linalg.cholesky(filled.T, symmetrize_input=False)  # of rows, which LAPACK reads as columns: see `gram.factor`
     rhs = jnp.where(equations.used, equations.rhs, 0.0)[members].T.reshape(-1)
     return lower, rhs, jnp.isfinite(lower[-1, -1])
 
