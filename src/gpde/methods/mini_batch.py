@@ -328,8 +328,8 @@ def _table(setup: Setup) -> PointTable:
 def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:
     r"""Growing weights for a run that visits every point about `visits` times: $10^2 \lambda$ to $220\,v^2 \lambda$.
 
-    At a fixed weight the error ends at a floor that falls like $\gamma^{-1/2}$, and the way there grows with $\gamma$. On the
-    paper's elliptic problem the best last weight was found at $10^7$, $10^8$ and $10^9$ for 4000, 12000 and 40000 steps. The
+    At a fixed weight the error ends at a floor that falls like $\gamma^{-1/2}$, and the way there grows with $\gamma$. In the
+    paper's first experiment the best last weight was found at $10^7$, $10^8$ and $10^9$ for 4000, 12000 and 40000 steps. The
     first could be $10^5$ there (half the error); but where information has to travel, as from an initial condition, it must be
     small.
     """

@@ -19,13 +19,12 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.batching import PointTable
 from gpde.functionals import Functionals, Kernels, gram, variances
 from gpde.gauss_newton import backtrack
-from gpde.gram import NUGGET_GROWTH, add_diagonal, half_solve, solve
+from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, solve
 from gpde.linear_operators import LinearOperator
 from gpde.methods.bounds import nearest_within
 
@@ -198,7 +197,7 @@ def batch_prior(
     inverse = jnp.where(used, 1 / unit, 0.0)
     matrix = add_diagonal(matrix * inverse[:, None] * inverse[None, :], jnp.where(used, added * inverse**2, 1.0))
     unit = unit.reshape(num_operators, num_points)
-    return BatchPrior(jnp.linalg.cholesky(matrix, symmetrize_input=False), unit, jnp.ones_like(unit))
+    return BatchPrior(factor(matrix)[0], unit, jnp.ones_like(unit))
 
 
 def smoother(prior: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]) -> Float[Array, "size size"]:
@@ -206,7 +205,7 @@ def smoother(prior: BatchPrior, regularization: Float[Array, ""], weight: Float[
     c = prior.lower
     weighted = c.T @ (c * (weight * prior.metric.reshape(-1))[:, None])
     inner = add_diagonal(weighted, jnp.broadcast_to(regularization, c.shape[:1]))
-    w = solve_triangular(jnp.linalg.cholesky(inner, symmetrize_input=False), c.T, lower=True)
+    w = half_solve(factor(inner)[0], c.T)
     return w.T @ w
 
 
@@ -263,7 +262,7 @@ def _conditioning(
     psi_a = jnp.concatenate([_total([row[d][:, None] * rows[d] for d in range(num_operators)]) for row in psi])
     blocks = psi_a.reshape(-1, num_operators, num_points)
     matrix = jnp.concatenate([_total([blocks[:, d] * row[d][None] for d in range(num_operators)]) for row in psi], axis=1)
-    return jnp.linalg.cholesky(add_diagonal(matrix, noise.reshape(-1)), symmetrize_input=False), psi_a
+    return factor(add_diagonal(matrix, noise.reshape(-1)))[0], psi_a
 
 
 def _total(terms: list[Array]) -> Array:
