@@ -33,7 +33,8 @@ problem = gpde.Problem(
 
 if __name__ == "__main__":
     num_values = 210  # the values of u come first in the latent vector
-    solution = gpde.solve(problem, method=gpde.Consensus(batch_size=32, num_patches=210))
+    # Patches of the nearest points whatever they are, as in Algorithm 1.
+    solution = gpde.solve(problem, method=gpde.Consensus(batch_size=32, num_patches=210, known_share=1.0))
     method = gpde.MiniBatch(batch_size=32, num_steps=12_000, proximal_weight="geometric(10, 1e6)")
     steps, distances = [], []
 

@@ -219,6 +219,26 @@ def test_every_point_lies_in_two_patches_and_is_owned_by_one_that_holds_it():
     assert np.array_equal(listed, np.arange(400))
 
 
+def test_points_with_known_values_fill_a_quarter_of_a_patch_at_most_and_are_the_nearest():
+    rng = np.random.default_rng(4)
+    side = np.stack([np.linspace(0, 1, 100), np.zeros(100)], axis=1)  # a boundary sampled more densely than the inside
+    points, known = np.concatenate([rng.uniform(size=(300, 2)), side]), np.arange(400) >= 300
+    patches, plain = cover(points, 20, 100, known), cover(points, 20, 100)
+    assert known[plain.members].sum(axis=1).max() > 10
+    assert known[patches.members].sum(axis=1).max() == 5
+    assert patches.coverage.min() >= 2
+    for centre, members in zip(patches.centres, patches.members, strict=True):
+        distance = np.linalg.norm(points - points[centre], axis=1)
+        for kind in (known, ~known):
+            held = np.intersect1d(members, np.flatnonzero(kind))
+            left = np.setdiff1d(np.flatnonzero(kind), members)
+            assert len(held) == 0 or distance[held].max() <= distance[left].min()
+    # Where there is nothing to take their place, or they may fill a patch, they stay.
+    few = cover(points[290:], 20, 50, known[290:])
+    assert known[290:][few.members].sum(axis=1).max() > 5
+    assert np.array_equal(cover(points, 20, 100, known, known_share=1.0).members, plain.members)
+
+
 def test_a_partition_holds_every_point_once_in_cells_of_equal_size():
     points = np.random.default_rng(1).normal(size=(103, 3))
     cells = partition(points, 8)

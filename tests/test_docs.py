@@ -50,7 +50,7 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page):
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
 def test_every_python_block_compiles(page):
     for block in blocks(page):
-        ast.parse(block)
+        assert ast.parse(block).body, "an empty block"
 
 
 def test_the_program_of_the_page_on_extending_runs(tmp_path, capsys):

@@ -228,9 +228,17 @@ class Cover(eqx.Module):
         )
 
 
-def cover(coordinates: Float[np.ndarray, "points dim"], patch_size: int, num_patches: int) -> Cover:
+def cover(
+    coordinates: Float[np.ndarray, "points dim"],
+    patch_size: int,
+    num_patches: int,
+    known: Bool[np.ndarray, " points"] | None = None,
+    known_share: float = 0.25,
+) -> Cover:
     """A cover by patches of the `patch_size` points nearest to well-spread centres.
 
+    At most `known_share` of a patch are points whose values are `known`, where others can take their place: boundaries are
+    often sampled densely, and in a corner half the nearest points are on them, with few equations left to tell what u does.
     Points that fewer than two patches hold (in gaps, near corners) become centres themselves, so at least two hold every
     point unless a single patch holds all.
     """
@@ -239,7 +247,7 @@ def cover(coordinates: Float[np.ndarray, "points dim"], patch_size: int, num_pat
     centres = np.array([0]) if patch_size == num_points else spread_centres(coordinates, num_patches)
     needed = 1 if patch_size == num_points else 2
     while True:
-        members = neighbours(coordinates, coordinates[centres], patch_size)
+        members = _patches(coordinates, coordinates[centres], patch_size, known, known_share)
         coverage = np.bincount(members.reshape(-1), minlength=num_points)
         missing = np.flatnonzero(coverage < needed)
         if len(missing) == 0:
@@ -247,7 +255,7 @@ def cover(coordinates: Float[np.ndarray, "points dim"], patch_size: int, num_pat
         # A few at a time, well spread: one new patch covers many missing points.
         keep = missing[spread_centres(coordinates[missing], max(1, len(missing) // max(1, patch_size // 4)))]
         # A centre that only its own patch holds asks for the patch of its nearest neighbour that is no centre yet.
-        near = neighbours(coordinates, coordinates[keep], patch_size)
+        near = _patches(coordinates, coordinates[keep], patch_size, known, known_share)
         fresh = ~np.isin(near, centres)
         added = near[np.arange(len(keep)), np.argmax(fresh, axis=1)][fresh.any(axis=1)]
         if len(added) == 0:
@@ -260,3 +268,23 @@ def cover(coordinates: Float[np.ndarray, "points dim"], patch_size: int, num_pat
     order = np.lexsort((patch, distance, flat))
     first = np.searchsorted(flat[order], np.arange(num_points))
     return Cover(centres, members, patch[order][first].astype(np.int32), coverage)
+
+
+def _patches(
+    coordinates: Float[np.ndarray, "points dim"],
+    centres: Float[np.ndarray, "centres dim"],
+    size: int,
+    known: Bool[np.ndarray, " points"] | None,
+    known_share: float,
+) -> Int[np.ndarray, "centres size"]:
+    """The nearest points of each centre; where too many of them are known, the nearest of each kind."""
+    members = neighbours(coordinates, centres, size)
+    most = int(known_share * size)
+    if known is None or np.sum(known) <= most or np.sum(~known) < size - most:
+        return members
+    crowded = np.flatnonzero(np.sum(known[members], axis=1) > most)
+    for kind, start, stop in ((~known, 0, size - most), (known, size - most, size)):
+        if stop > start and len(crowded):
+            own = np.flatnonzero(kind)
+            members[crowded, start:stop] = own[neighbours(coordinates[own], centres[crowded], stop - start)]
+    return members

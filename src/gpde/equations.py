@@ -272,8 +272,7 @@ def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str
 def _call(equation: Equation, dim: int, num_fields: int, x: Array, z: Mapping[tuple[int, MultiIndex], Array]) -> Any:
     def field(index: int) -> Callable[[Array], Array]:
         own = {alpha: value for (f, alpha), value in z.items() if f == index}
-        zero = jnp.zeros((), dtype=x.dtype)
-        return known_derivatives(lambda alpha, _, v: v.get(alpha, zero), dim, own, MAX_ORDER)
+        return known_derivatives(lambda alpha, x, v: v.get(alpha, jnp.zeros((), dtype=x.dtype)), dim, own, MAX_ORDER)
 
     return equation(*[field(index) for index in range(num_fields)], x)
 

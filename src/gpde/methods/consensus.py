@@ -66,6 +66,8 @@ class Consensus(AbstractMethod):
     - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: chosen by size.
     - `linear_tolerance`: relative residual asked of the linear solver; each step corrects what the last one left.
     - `scaled_neighbours`: whether nearness is measured in units of the kernel's lengthscales.
+    - `known_share`: of a patch, at most this share are points whose values a Dirichlet condition gives; the nearest others
+      take their place. 1 takes the nearest points whatever they are.
     - `max_escalations`: how often a patch's nugget may be raised tenfold.
     - `max_halvings`: how far the line search on the equations' residual shortens a step.
     """
@@ -78,6 +80,7 @@ class Consensus(AbstractMethod):
     linear_solver: str | AbstractLinearSolver | None = None
     linear_tolerance: float = 1e-8
     scaled_neighbours: bool = True
+    known_share: float = 0.25
     max_escalations: int = 5
     max_halvings: int = 20
 
@@ -87,6 +90,7 @@ class Consensus(AbstractMethod):
         check_count("Consensus", "max_escalations", self.max_escalations)
         check_count("Consensus", "max_halvings", self.max_halvings)
         check_positive("Consensus", "tolerance", self.tolerance)
+        check_positive("Consensus", "known_share", self.known_share)
         check_positive("Consensus", "linear_tolerance", self.linear_tolerance)
         if self.num_patches is not None:
             check_count("Consensus", "num_patches", self.num_patches, least=1)
@@ -102,9 +106,10 @@ class Consensus(AbstractMethod):
         del seed  # nothing is random here
         table = point_table(setup.collocation)
         coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
-        patches = cover(coordinates, self.batch_size, self.num_patches or default_num_patches(table.num_points))
         operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values, fixed = _start(table, operators, setup.kernels)
+        num_patches = self.num_patches or default_num_patches(table.num_points)
+        patches = cover(coordinates, self.batch_size, num_patches, fixed.all(axis=1), self.known_share)
         nuggets = np.full(len(patches.members), setup.nugget)
         return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, None, math.inf, 0.0)
 
