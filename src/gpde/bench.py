@@ -120,9 +120,14 @@ def _runs() -> list[tuple[str, str, list[str]]]:
         ("burgers", "full-batch", points(1000, 200)),
         ("burgers", "full-batch", points(2000, 400)),
         ("burgers", "mini-batch", [*points(2000, 400), "--batch-size", "75", "--num-steps", "20000"]),
+        (
+            "burgers",
+            "mini-batch",
+            [*points(2000, 400), "--batch-size", "75", "--num-steps", "20000", "--proximal-weight", "geometric(10, 1e5)"],
+        ),
         ("burgers", "consensus", [*points(2000, 400), "--batch-size", "75"]),
-        ("burgers", "consensus", [*points(8000, 800), "--nugget", "1e-12"]),
-        ("burgers", "consensus", [*points(20000, 1200), "--nugget", "1e-12"]),
+        ("burgers", "consensus", points(8000, 800)),
+        ("burgers", "consensus", points(20000, 1200)),
     ]
 
 
@@ -162,7 +167,7 @@ def _draw_methods(axes: Any, rows: Sequence[Report]) -> None:
         marker = {"elliptic": "o-", "burgers": "s--"}[problem]
         axes.loglog([r["seconds"] for r in own], [r["l2"] for r in own], marker, label=f"{problem}, {method}")
     axes.set(xlabel="run time, s", ylabel="L2 error", title="error against time")
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _write(base: Path, data: Report, draw: Callable[[Any], None]) -> None:
