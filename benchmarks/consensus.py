@@ -39,7 +39,7 @@ def assembly(quick: bool) -> Table:
     coordinates = scaled_coordinates(np.asarray(table.points), kernels)
     operators = table.gather(jnp.zeros(collocation.functionals.size))
     equations, _ = _linearized(table, operators, kernels)
-    values, _ = _start(table, operators, kernels)
+    values, fixed = _start(table, operators, kernels)
     size = 500 if quick else 3000
     matrix = np.random.default_rng(0).normal(size=(size, size))
 
@@ -54,11 +54,11 @@ def assembly(quick: bool) -> Table:
     for column in ("points per patch", "ms per patch", "Gflop/s", "of the peak", "cores busy"):
         out.add_column(column, justify="right")
     for batch_size in (32,) if quick else (32, 64, 128):
-        patches = cover(coordinates, batch_size, num_patches)
+        patches = cover(coordinates, batch_size, num_patches, fixed.all(axis=1))
         members = patches.members[:num_patches]
 
         def reduce(members=members) -> None:
-            reduce_patches(equations, kernels, members, values, np.full(len(members), 1e-12))
+            reduce_patches(equations, kernels, members, values, np.full(len(members), 1e-12), 0)
 
         reduce()  # compiles
         busy = time.process_time()

@@ -233,6 +233,8 @@ def test_points_with_known_values_fill_a_quarter_of_a_patch_at_most_and_are_the_
             held = np.intersect1d(members, np.flatnonzero(kind))
             left = np.setdiff1d(np.flatnonzero(kind), members)
             assert len(held) == 0 or distance[held].max() <= distance[left].min()
+    tiny = cover(points, 2, 100, known)
+    assert tiny.coverage.min() >= 1
     # Where there is nothing to take their place, or they may fill a patch, they stay.
     few = cover(points[290:], 20, 50, known[290:])
     assert known[290:][few.members].sum(axis=1).max() > 5
@@ -267,3 +269,14 @@ def test_neighbours_are_the_nearest_by_brute_force():
 def test_bad_settings_name_the_argument(settings, message):
     with pytest.raises(ValueError, match=message):
         Consensus(**settings)
+
+
+@pytest.mark.parametrize("linear_solver", ["direct", "schwarz"])
+def test_nothing_is_open_where_every_value_is_given(linear_solver):
+    problem = gpde.Problem(gpde.Box(0.0, 1.0), {"interior": lambda u, x: u(x) - jnp.sin(x[0])})
+    method = Consensus(batch_size=8, linear_solver=linear_solver)
+    solution = gpde.solve(problem, gpde.Gaussian(0.5), num_interior=20, method=method, nugget=1e-12)
+    points = problem.domain.grid((11,))
+    assert solution.result.successful
+    assert np.abs(solution(points) - np.sin(points[:, 0])).max() < 1e-3
+    assert np.isfinite(solution.std(points)).all()

@@ -277,14 +277,16 @@ def _patches(
     known: Bool[np.ndarray, " points"] | None,
     known_share: float,
 ) -> Int[np.ndarray, "centres size"]:
-    """The nearest points of each centre; where too many of them are known, the nearest of each kind."""
+    """The nearest points of each centre, nearest first; where too many of them are known, the nearest of each kind."""
     members = neighbours(coordinates, centres, size)
-    most = int(known_share * size)
+    most = max(1, int(known_share * size))
     if known is None or np.sum(known) <= most or np.sum(~known) < size - most:
         return members
     crowded = np.flatnonzero(np.sum(known[members], axis=1) > most)
-    for kind, start, stop in ((~known, 0, size - most), (known, size - most, size)):
-        if stop > start and len(crowded):
-            own = np.flatnonzero(kind)
-            members[crowded, start:stop] = own[neighbours(coordinates[own], centres[crowded], stop - start)]
+    if len(crowded):
+        kinds = [(np.flatnonzero(~known), size - most), (np.flatnonzero(known), most)]
+        nearest = [own[neighbours(coordinates[own], centres[crowded], num)] for own, num in kinds]
+        joined = np.concatenate(nearest, axis=1)
+        distance = np.linalg.norm(coordinates[joined] - centres[crowded, None], axis=-1)
+        members[crowded] = np.take_along_axis(joined, np.argsort(distance, axis=1, kind="stable"), axis=1)
     return members

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpde.kernels import AbstractKernel, FunctionKernel
+from gpde.linear_solvers import AbstractLinearSolver
 
-FORMAT = 1
+FORMAT = 2
 _HEADER = "header"
 
 Arrays = dict[str, np.ndarray]
@@ -82,7 +83,7 @@ def decode(data: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _classes() -> dict[str, type[eqx.Module]]:
-    """What may be in a file: the modules of gpde, and kernels the user has defined."""
+    """What may be in a file: the modules of gpde, and kernels and linear solvers that the user has defined."""
 
     def below(cls: type) -> Iterator[type]:
         for child in cls.__subclasses__():
@@ -90,7 +91,7 @@ def _classes() -> dict[str, type[eqx.Module]]:
             yield from below(child)
 
     ours = [cls for cls in below(eqx.Module) if cls.__module__.startswith("gpde.")]
-    return {cls.__name__: cls for cls in [*below(AbstractKernel), *ours]}
+    return {cls.__name__: cls for cls in [*below(AbstractKernel), *below(AbstractLinearSolver), *ours]}
 
 
 def save(solution: Any, path: str | os.PathLike[str]) -> None:

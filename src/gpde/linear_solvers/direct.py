@@ -1,6 +1,7 @@
 """Sparse direct solution, by PARDISO where it is installed and by SuperLU elsewhere, with iterative refinement."""
 
-import importlib.util
+import functools
+import importlib
 import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -41,6 +42,9 @@ class Direct(AbstractLinearSolver):
     def __check_init__(self) -> None:
         if self.library not in (*LIBRARIES, None):
             raise ValueError(f"`Direct`: `library` must be one of {LIBRARIES} or None; came {self.library!r}.")
+        self._check_installed()
+
+    def _check_installed(self) -> None:
         if self.library == "pardiso" and not has_pardiso():
             raise ValueError('`Direct`: `library="pardiso"` needs the package pypardiso: `pip install gpde[pardiso]`.')
 
@@ -51,6 +55,7 @@ class Direct(AbstractLinearSolver):
         component: Int[np.ndarray, " size"],
         previous: Any = None,
     ) -> Any:
+        self._check_installed()  # again: a file may come from elsewhere
         del coordinates, component
         pattern = previous.pattern if isinstance(previous, Factored) else Pattern.of(matrix)
         scaled = pattern.assemble(matrix)
@@ -79,24 +84,40 @@ class Direct(AbstractLinearSolver):
         return Solved(scale * best, float(reached), count)
 
 
+@functools.cache
 def has_pardiso() -> bool:
-    return importlib.util.find_spec("pypardiso") is not None
+    """Whether PARDISO can be used: its package may be there, and the library it loads not."""
+    try:
+        importlib.import_module("pypardiso")
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _none(rhs: np.ndarray) -> np.ndarray:
+    """In place of a factor that there is none of: what it gives is not finite, and the method says so."""
+    return np.full(len(rhs), np.nan)
 
 
 def _superlu(matrix: sp.csc_matrix) -> Callable[[np.ndarray], np.ndarray]:
-    factor = scipy.sparse.linalg.splu(
-        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
-    return factor.solve
+    try:
+        return scipy.sparse.linalg.splu(
+            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        ).solve
+    except RuntimeError:  # singular
+        return _none
 
 
 def _pardiso(matrix: sp.csc_matrix) -> Callable[[np.ndarray], np.ndarray]:
-    from pypardiso import PyPardisoSolver  # pyright: ignore[reportMissingImports] - optional
+    from pypardiso import PyPardisoError, PyPardisoSolver  # pyright: ignore[reportMissingImports] - optional
 
     # Symmetric indefinite: rounding can make a matrix that is positive definite on paper slightly indefinite.
     solver = PyPardisoSolver(mtype=-2)
     upper = sp.csr_matrix(sp.triu(matrix, format="csr"))
-    solver.factorize(upper)
+    try:
+        solver.factorize(upper)
+    except PyPardisoError:
+        return _none
 
     def apply_inverse(rhs: np.ndarray) -> np.ndarray:
         return solver.solve(upper, rhs)

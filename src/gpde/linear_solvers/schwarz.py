@@ -22,7 +22,7 @@ from scipy.spatial import KDTree
 from gpde.batching import partition, spread_centres
 from gpde.gram import solve
 from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved, product
-from gpde.threads import map_chunks, one_blas_thread
+from gpde.threads import map_chunks, num_cores, one_blas_thread
 
 # Interpolation from coarse points: as many neighbours as a local quartic needs, at a lengthscale of three spacings.
 _NUM_INTERPOLATED = {1: 7, 2: 25, 3: 40}
@@ -183,7 +183,7 @@ def _inverses(upper: sp.csr_matrix, nodes: Int[np.ndarray, "subdomains width"]) 
             block = sp.csr_matrix(sp.csr_matrix(upper[own])[:, own]).toarray()
             matrix[: len(own), : len(own)] = block + np.triu(block, 1).T
             matrix[range(len(own), width), range(len(own), width)] = 1.0
-        out[first : first + chunk] = map_chunks(_inverse, None, (matrices,), chunk)[0]
+        out[first : first + chunk] = map_chunks(_inverse, None, (matrices,), max(1, chunk // (4 * num_cores())))[0]
     return out
 
 

@@ -55,10 +55,10 @@ class BlendedPatches(AbstractPredictor):
         patches, _ = self._blend(points, 1)
         members, fixed = np.asarray(self.members), np.asarray(self.fixed)
         coordinates = np.asarray(self.equations.points) / np.asarray(self.scale)
-        samples = sample_values(
+        samples, nuggets = sample_values(
             self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver
         )
-        shared = (tuple(operators), self, jnp.asarray(samples.reshape(fixed.size, -1)))
+        shared = (tuple(operators), self, jnp.asarray(samples.reshape(fixed.size, -1)), jnp.asarray(nuggets))
         return map_chunks(_patch_variances, shared, (points, patches[:, 0]), _CHUNK_POINTS)[0]
 
     def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:
@@ -98,15 +98,15 @@ def _blended_values(
 
 @eqx.filter_jit
 def _patch_variances(
-    shared: tuple[tuple[LinearOperator, ...], BlendedPatches, Array], points: Array, patches: Array
+    shared: tuple[tuple[LinearOperator, ...], BlendedPatches, Array, Array], points: Array, patches: Array
 ) -> tuple[Array]:
-    operators, p, samples = shared
+    operators, p, samples, nuggets = shared
     num_fields = p.equations.num_fields
 
     def one(at: tuple[Array, Array]) -> Array:
         x, patch = at
         members = p.members[patch]
         own = jnp.concatenate([samples[members * num_fields + field] for field in range(num_fields)])
-        return variances(p.equations, p.kernels, members, p.nuggets[patch], operators, x, own)
+        return variances(p.equations, p.kernels, members, nuggets[patch], operators, x, own)
 
     return (jax.lax.map(one, (points, patches)),)

@@ -22,12 +22,11 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.batching import Cover, PointTable, cover, point_table, scaled_coordinates
 from gpde.functionals import Kernels, pair_covariance
 from gpde.gauss_newton import Damped, backtrack, next_move
-from gpde.gram import NUGGET_GROWTH
 from gpde.linear_operators import LinearOperator, point_value
-from gpde.linear_solvers import AbstractLinearSolver, Direct, Schwarz
+from gpde.linear_solvers import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
-from gpde.methods.patch_sums import OpenValues, PatchTables, chunk_size, reduce_patches, value_rows
+from gpde.methods.patch_sums import OpenValues, chunk_size, reduce_patches, value_rows
 from gpde.methods.patches import Equations, evaluate, localize
 from gpde.results import Outcome
 from gpde.threads import map_chunks
@@ -35,6 +34,7 @@ from gpde.threads import map_chunks
 LINEAR_SOLVERS = ("direct", "schwarz")
 # Unknowns up to which a sparse factorisation is as fast as a preconditioned iteration, or not much slower: it is more robust.
 _DIRECT_UP_TO = 25_000
+_STD_DIRECT_UP_TO = 150_000
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
 
@@ -109,23 +109,26 @@ class Consensus(AbstractMethod):
         operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values, fixed = _start(table, operators, setup.kernels)
         num_patches = self.num_patches or default_num_patches(table.num_points)
-        patches = cover(coordinates, self.batch_size, num_patches, fixed.all(axis=1), self.known_share)
+        patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
         nuggets = np.full(len(patches.members), setup.nugget)
         return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, None, math.inf, 0.0)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         table, kernels = point_table(setup.collocation), setup.kernels
         equations, unit = _linearized(table, state.operators, kernels)
-        reduced = self._reduce(equations, kernels, state)
-        if reduced is None:
+        patches, nuggets = reduce_patches(
+            equations, kernels, state.cover.members, state.values, state.nuggets, self.max_escalations
+        )
+        if not patches.good.all():
             return state, {}, Outcome.NOT_POSITIVE_DEFINITE
-        patches, nuggets = reduced
         open_values = OpenValues.of(state.cover.members, state.fixed)
-        matrix = open_values.matrix(patches.precision)
         solver = self._solver(open_values.size)
-        coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
-        prepared = solver.compute(matrix, *open_values.located(coordinates), state.prepared)
-        solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
+        prepared, solved = None, Solved(np.zeros(0), 0.0, 0)
+        if open_values.size > 0:
+            matrix = open_values.matrix(patches.precision)
+            coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
+            prepared = solver.compute(matrix, *open_values.located(coordinates), state.prepared)
+            solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
         values = state.values + open_values.spread(solved.solution)
         info: Info = {
             "linear_residual": solved.residual,
@@ -186,19 +189,10 @@ class Consensus(AbstractMethod):
         name = self.linear_solver or ("direct" if size <= _DIRECT_UP_TO else "schwarz")
         return Direct() if name == "direct" else Schwarz()
 
-    def _reduce(self, equations: Equations, kernels: Kernels, state: State) -> tuple[PatchTables, np.ndarray] | None:
-        """Every patch reduced to its values; patches whose factorisation fails take a larger nugget."""
-        members, nuggets = state.cover.members, state.nuggets.copy()
-        reduced = reduce_patches(equations, kernels, members, state.values, nuggets)
-        for _ in range(self.max_escalations):
-            bad = np.flatnonzero(~reduced.good)
-            if len(bad) == 0:
-                break
-            nuggets[bad] *= NUGGET_GROWTH
-            again = reduce_patches(equations, kernels, members[bad], state.values, nuggets[bad])
-            for whole, part in zip(reduced, again, strict=True):
-                whole[bad] = part
-        return (reduced, nuggets) if reduced.good.all() else None
+    def _solver_for_std(self, size: int) -> AbstractLinearSolver:
+        # Sixty-four right sides with one factor, and full accuracy in what varies most, where an iteration is least accurate.
+        own = isinstance(self.linear_solver, AbstractLinearSolver)
+        return Direct() if size <= _STD_DIRECT_UP_TO and not own else self._solver(size)
 
     def _localize(
         self,
@@ -259,7 +253,7 @@ class Consensus(AbstractMethod):
             weights=jnp.asarray(none if state.weights is None else state.weights),
             nuggets=jnp.asarray(state.nuggets),
             fixed=jnp.asarray(state.fixed),
-            linear_solver=self._solver(int(np.sum(~state.fixed))),
+            linear_solver=self._solver_for_std(int(np.sum(~state.fixed))),
         )
 
 

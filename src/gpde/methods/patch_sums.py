@@ -5,7 +5,7 @@ $H = \sum_c R_c^T S_c^{-1} R_c$. Around it $w$ has the covariance $p H^{-1}$: ea
 count its equations $p$ times (with one patch that holds all points, $p = 1$ and this is the full GP).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.functionals import Kernels
+from gpde.gram import NUGGET_GROWTH
 from gpde.linear_solvers import AbstractLinearSolver, BlockSum
 from gpde.methods.patches import Equations, draw, reduce
 from gpde.threads import map_chunks
@@ -21,7 +22,11 @@ from gpde.threads import map_chunks
 _CHUNK_ENTRIES = 2**19
 # Their variance has a relative standard error of sqrt(2 / 64) = 18 %, the standard deviation of 9 %.
 _NUM_SAMPLES = 64
-_SAMPLE_TOLERANCE = 1e-3
+# Drawn so many at a time: the noise of a group is no larger than the patches' precisions.
+_GROUP = 8
+# What varies most is the smallest part of a right side: a loose solve would miss it.
+_SAMPLE_TOLERANCE = 1e-6
+_MAX_ESCALATIONS = 5
 
 
 class PatchTables(NamedTuple):
@@ -76,12 +81,25 @@ def reduce_patches(
     members: Int[np.ndarray, "patches members"],
     values: Float[np.ndarray, "points fields"],
     nuggets: Float[np.ndarray, " patches"],
-) -> PatchTables:
-    """Every patch seen from the values at its points."""
+    max_escalations: int,
+) -> tuple[PatchTables, Float[np.ndarray, " patches"]]:
+    """Every patch seen from the values at its points, and its nugget: ten times larger where the factorisation failed."""
     local = values.reshape(-1)[value_rows(members, equations.num_fields)]
-    return PatchTables(
-        *map_chunks(_reduced, (equations, kernels), (members, local, nuggets), chunk_size(equations, members.shape[1]))
-    )
+    nuggets = nuggets.copy()
+
+    def reduced(rows: Any) -> PatchTables:
+        arguments = (members[rows], local[rows], nuggets[rows])
+        return PatchTables(*map_chunks(_reduced, (equations, kernels), arguments, chunk_size(equations, members.shape[1])))
+
+    tables = reduced(slice(None))
+    for _ in range(max_escalations):
+        bad = np.flatnonzero(~tables.good)
+        if len(bad) == 0:
+            break
+        nuggets[bad] *= NUGGET_GROWTH
+        for whole, part in zip(tables, reduced(bad), strict=True):
+            whole[bad] = part
+    return tables, nuggets
 
 
 def sample_values(
@@ -92,25 +110,33 @@ def sample_values(
     fixed: Bool[np.ndarray, "points fields"],
     coordinates: Float[np.ndarray, "points dim"],
     solver: AbstractLinearSolver,
-) -> Float[np.ndarray, "points fields samples"]:
-    r"""Samples of $w$ around the solution, the same whenever they are drawn again.
+) -> tuple[Float[np.ndarray, "points fields samples"], Float[np.ndarray, " patches"]]:
+    r"""Samples of $w$ around the solution, the same whenever they are drawn again, and the nuggets that patches took.
 
     $H w = \sum_c R_c^T L_c^{-T} \xi_c$ with $S_c = L_c L_c^T$ and $\xi_c \sim N(0, I)$ has the covariance $H^{-1} H H^{-1}$.
     """
+    samples = np.zeros((*fixed.shape, _NUM_SAMPLES))
     open_values = OpenValues.of(members, fixed)
-    tables = reduce_patches(equations, kernels, members, np.zeros(fixed.shape), nuggets)
+    if open_values.size == 0:
+        return samples, nuggets
+    tables, nuggets = reduce_patches(equations, kernels, members, np.zeros(fixed.shape), nuggets, _MAX_ESCALATIONS)
+    if not tables.good.all():
+        raise ValueError(
+            f"`std`: the covariances of {np.sum(~tables.good)} patches are not positive definite at the solution, so it has no "
+            "standard deviation. Raise `nugget` and solve again; see `solution.result` for how the run ended."
+        )
     matrix = open_values.matrix(tables.precision)
     prepared = solver.compute(matrix, *open_values.located(coordinates))
     overlap = members.size / len(fixed)
-    samples = np.zeros((*fixed.shape, _NUM_SAMPLES))
-    if open_values.size == 0:
-        return samples
-    noise = np.random.default_rng(0).normal(size=(len(members), open_values.unknown.shape[1], _NUM_SAMPLES))
-    (pulls,) = map_chunks(_drawn, (equations, kernels), (members, nuggets, noise), chunk_size(equations, members.shape[1]))
-    for k in range(_NUM_SAMPLES):
-        solved = solver.solve(matrix, prepared, open_values.summed(pulls[:, :, k]), _SAMPLE_TOLERANCE)
-        samples[:, :, k] = np.sqrt(overlap) * open_values.spread(solved.solution)
-    return samples
+    rng = np.random.default_rng(0)
+    for first in range(0, _NUM_SAMPLES, _GROUP):
+        noise = rng.normal(size=(len(members), open_values.unknown.shape[1], _GROUP))
+        chunk = chunk_size(equations, members.shape[1])
+        (pulls,) = map_chunks(_drawn, (equations, kernels), (members, nuggets, noise), chunk)
+        for k in range(_GROUP):
+            solved = solver.solve(matrix, prepared, open_values.summed(pulls[:, :, k]), _SAMPLE_TOLERANCE)
+            samples[:, :, first + k] = np.sqrt(overlap) * open_values.spread(solved.solution)
+    return samples, nuggets
 
 
 def chunk_size(equations: Equations, num_members: int) -> int:
