@@ -76,18 +76,22 @@ def step_table(cases: list[Case], num_steps: int) -> None:
     print()
 
 
+class KeptBatches(MiniBatch):
+    """Takes only batches whose factors are kept, if any are."""
+
+    def _drawn(self, state: State, first: int, num: int) -> Any:
+        table, rows = super()._drawn(state, first, num)
+        return table, rows if state.cache is None or state.cache.num == 0 else rows % state.cache.num
+
+
 def run(
     setup: Setup, case: Case, num_steps: int, *, memory_budget: float, warm_up: int, start: State | None = None
 ) -> tuple[float, float, State]:
     """Seconds and inner steps per step, after some steps to leave the start behind."""
-    method = MiniBatch(
+    method = KeptBatches(
         batch_size=case.batch_size, num_steps=100 * num_steps, proximal_weight=case.weight, memory_budget=memory_budget
     )
     state = method.init(setup, None, seed=0)
-    if state.cache is not None and state.cache.num < setup.collocation.num_points and memory_budget > 0:
-        # Only batches whose factors are kept.
-        num = state.cache.num
-        state = state._replace(batches=jnp.tile(state.batches[:num], (-(-setup.collocation.num_points // num), 1)))
     state = state if start is None else state._replace(values=start.values)
     state, *_ = method.step(setup, state)
     for _ in range(warm_up // num_steps):
