@@ -67,7 +67,7 @@ def main(quick: bool = False) -> None:
     num_interior, num_boundary, repeats = (90, 30, 1) if quick else (900, 300, 20)
     num_points = num_interior + num_boundary
     problem = get("elliptic").build()
-    table = Table(title=f"full GP (bar {BAR}), elliptic, {num_points} points, Gaussian(0.2), nugget {NUGGET:g}")
+    table = Table(title=f"full GP beside SciPy (bar {BAR}), elliptic, {num_points} points, Gaussian(0.2), nugget {NUGGET:g}")
     for column in ("form", "steps", "compile s", "run ms", "factor ms", "steps ms", "run/factor", "run/steps"):
         table.add_column(column, justify="right")
     for form in ("linearize",) if quick else ("linearize", "relax", "eliminate"):
