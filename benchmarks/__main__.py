@@ -4,10 +4,10 @@ import argparse
 import importlib
 import pkgutil
 
-import jax
 from rich.console import Console
 
 import benchmarks
+from gpde.cli import prepare_jax
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     unknown = [name for name in arguments.names if name not in names]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(names)}")
-    jax.config.update("jax_enable_x64", True)
+    prepare_jax()
     for name in arguments.names or names:
         Console().rule(name)
         importlib.import_module(f"benchmarks.{name}").main(quick=arguments.quick)

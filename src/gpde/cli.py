@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -104,7 +105,7 @@ def solve(
         entry = None if file else get(name)
         chosen, settings = flags.choose_method(method, given)
         parameters = flags.choose_parameters(name, entry, given)
-        use_double_precision()
+        prepare_jax()
         problem = entry.build(**parameters) if entry else problem_in(Path(name))
 
         import gpde.methods
@@ -181,7 +182,7 @@ def reproduce(
             )
             if value is not None
         }
-        use_double_precision()
+        prepare_jax()
         figure, numbers, table = experiment.run(watch, quick=quick, seed=seed, **settings)
         folder = output or Path("results") / f"reproduce-{name}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -225,7 +226,7 @@ def predict(
     """Evaluate a saved solution at points: CSV in, CSV out."""
     with errors_in_words():
         header, rows = read_csv(points)
-        use_double_precision()
+        prepare_jax()
 
         import numpy as np
 
@@ -252,7 +253,7 @@ def predict(
 def info(file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved solution.")]) -> None:
     """Say what a saved solution is and how it was found."""
     with errors_in_words():
-        use_double_precision()
+        prepare_jax()
         from rich.table import Table
 
         from gpde.io import decode, read
@@ -279,11 +280,14 @@ def info(file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved 
         console().print(grid)
 
 
-def use_double_precision() -> None:
-    """Before anything else of jax: Gram matrices need it."""
+def prepare_jax() -> None:
+    """Before anything else of JAX or SciPy: what a program of its own may set, and a library may not."""
+    # After each call the threads of OpenBLAS look for more work, for 2^26 ticks by default: twenty milliseconds of every core,
+    # in which JAX computes the next matrix. 2^16 are enough to go from one part of a factorisation to the next.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
     import jax
 
-    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", True)  # Gram matrices need it
 
 
 def problem_in(file: Path) -> "Problem":

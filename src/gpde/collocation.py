@@ -6,7 +6,7 @@ The latent vector $z$ holds $[\phi, u]$ operator by operator. The values $(L_k u
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -87,6 +87,18 @@ class Table(eqx.Module):
         ]
 
 
+class Run(NamedTuple):
+    """Equations from `first` on, and the place of as many values of one operator, with a coefficient for each."""
+
+    first: int
+    place: slice
+    coefficients: Float[Array, " _"]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.coefficients)
+
+
 class Rows(eqx.Module):
     r"""The linearised equations $\Psi$, one sparse row per equation and point, in the order of every vector over equations."""
 
@@ -109,11 +121,16 @@ class Rows(eqx.Module):
 
     def conditioned(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, "equations equations"]:
         r"""$\Psi K \Psi^T$, in one pass over $K$: it is much larger than the result."""
+        borders = matrix.starts if isinstance(matrix, BlockGram) else ()
+        runs = self._runs(borders)
+        size = sum(len(terms[0][1]) for terms in self._terms)
 
-        def block(left: Terms, right: Terms) -> Array:
-            return _sum(a[:, None] * matrix[rows, columns] * b[None, :] for rows, a in left for columns, b in right)
+        def padded(left: Run, right: Run) -> Array:
+            piece = left.coefficients[:, None] * matrix[left.place, right.place] * right.coefficients[None, :]
+            return jnp.pad(piece, [(run.first, size - run.first - len(run.coefficients)) for run in (left, right)])
 
-        return jnp.block([[block(left, right) for right in self._terms] for left in self._terms])
+        # Padded and added, not joined block by block: sums fuse into one loop over the result, and joining copies it.
+        return _sum(padded(left, right) for left in runs for right in runs)
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
         r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
@@ -123,6 +140,22 @@ class Rows(eqx.Module):
                 for terms in self._terms
             ]
         )
+
+    def _runs(self, borders: Sequence[int]) -> "list[Run]":
+        """All terms, those joined that stand side by side among equations and among values, within `borders` of the latter."""
+        runs: list[Run] = []
+        offset = 0
+        for terms in self._terms:
+            for place, a in terms:
+                joins = (i for i, run in enumerate(runs) if run.last == offset and run.place.stop == place.start)
+                index = None if place.start in borders else next(joins, None)
+                if index is None:
+                    runs.append(Run(offset, place, a))
+                else:
+                    first, before, coefficients = runs[index]
+                    runs[index] = Run(first, slice(before.start, place.stop), jnp.concatenate([coefficients, a]))
+            offset += len(terms[0][1])
+        return runs
 
     @property
     def _terms(self) -> list[Terms]:

@@ -139,10 +139,10 @@ class Reading:
         was linear is linear, and what the equations are solved for has the same coefficients."""
         columns = _columns_of(self)
         pivots = [columns.index(pivot) for pivot in self.pivots]
-        z = np.random.default_rng(7).normal(size=(2, len(points), len(columns)))
-        rows = np.stack([_gradients(self.equations, self.dim, self.num_fields, columns, points, draw) for draw in z])
+        z = np.random.default_rng(7).normal(size=(2 * len(points), len(columns)))
+        rows = _gradients(self.equations, self.dim, self.num_fields, columns, np.tile(points, (2, 1)), z)
         rows = rows.reshape(2, len(points), -1, len(columns))  # (draws, points, equations, derivatives)
-        rows[~np.isfinite(rows).all(axis=-1)] = np.nan
+        rows = np.where(np.isfinite(rows).all(axis=-1, keepdims=True), rows, np.nan)
         tolerance = 1e-8 * np.abs(rows).max(axis=-1, keepdims=True)
         # NaN (the root of a negative draw, say) never differs: comparisons with it are False.
         bent = (np.abs(rows[0] - rows[1]) > tolerance[0])[:, [kind.linear for kind in self.kinds]]

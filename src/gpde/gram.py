@@ -54,6 +54,11 @@ def half_solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *column
     return solve_triangular(lower, rhs, lower=True)
 
 
+def second_half_solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:
+    r"""$L^{-T} b$: `solve` is one after the other."""
+    return solve_triangular(lower, rhs, lower=True, trans="T")
+
+
 def nugget_levels(nugget: float, max_escalations: int) -> Sequence[float]:
     """The nuggets to try, one after the other."""
     return [nugget * NUGGET_GROWTH**level for level in range(max_escalations + 1)]

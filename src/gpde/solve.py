@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from gpde.collocation import Collocation, collocate
@@ -169,14 +171,20 @@ def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) ->
 def _check_variances(kernels: Kernels, collocation: Collocation, problem: Problem) -> None:
     """Refuses a kernel under which an operator has no variance: its derivatives on the diagonal are wrong."""
     functionals = collocation.functionals
-    first = Functionals(functionals.operators, tuple(p[:1] for p in functionals.points))
-    for operator, (variance,) in zip(first.operators, eqx.filter_jit(variances)(kernels, first), strict=True):
+    for operator, variance in zip(functionals.operators, jax.device_get(_first_variances(kernels, functionals)), strict=True):
         if not (np.isfinite(variance) and variance > 0):
             symbol = operator_text(operator, problem.fields, problem.domain.coordinates)
             raise ValueError(
                 f"`kernel`: the prior variance of {symbol} is {variance:.3g}, and must be positive. Where a kernel is a "
                 "function of |x - y|, automatic differentiation fails at x = y: write it with |x - y|², or use `gpde.Matern`."
             )
+
+
+@eqx.filter_jit
+def _first_variances(kernels: Kernels, functionals: Functionals) -> tuple[Float[Array, ""], ...]:
+    """The prior variance of each operator at its first point."""
+    first = Functionals(functionals.operators, tuple(p[:1] for p in functionals.points))
+    return tuple(v[0] for v in variances(kernels, first))
 
 
 def _checked_nugget(nugget: float) -> float:

@@ -19,12 +19,13 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Collocation, Rows
 from gpde.functionals import BlockGram, Functionals, Kernels, block_gram
-from gpde.gauss_newton import Damped, backtrack, next_move
-from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_levels, nugget_scale, solve
+from gpde.gauss_newton import backtrack, next_move
+from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_levels, nugget_scale, second_half_solve, solve
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.representer import Representer
 from gpde.results import Outcome
@@ -35,13 +36,16 @@ _ROUNDING_MOVE = 1e-4
 
 
 class State(NamedTuple):
-    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the Gram matrix and what was made of it."""
+    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the Gram matrix and what was made of it.
+
+    Elimination keeps the factor of its prior, $K = U^TU$, by rows: LAPACK made $U^T$ by columns, which is the same memory.
+    """
 
     latent: Float[Array, " size"]
     weights: Float[Array, " size"]
     gram: BlockGram
     scale: Float[Array, " size"]
-    lower: Float[Array, "size size"] | None
+    upper: Float[Array, "size size"] | None
     nugget: float
     objective: float
     move: float
@@ -99,43 +103,31 @@ class FullBatch(AbstractMethod):
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
         matrix, scale = _prior(setup.kernels, setup.collocation.functionals)
-        size = setup.collocation.functionals.size
-        start = jnp.zeros(size) if latent is None else latent
-        return State(start, jnp.zeros(size), matrix, scale, None, setup.nugget, math.inf, math.inf)
+        zero = np.zeros(setup.collocation.functionals.size)
+        start = zero if latent is None else latent
+        return State(jnp.asarray(start), jnp.asarray(zero), matrix, scale, None, setup.nugget, math.inf, math.inf)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         found = self._attempt(setup, state)
         if isinstance(found, Outcome):
             largest = setup.nugget * NUGGET_GROWTH**self.max_escalations
             return state._replace(nugget=largest if found is Outcome.NOT_POSITIVE_DEFINITE else state.nugget), {}, found
-        attempt, lower, nugget = found
-        # All numbers at once: each transfer on its own costs as much as a pass over the points.
-        numbers = jax.device_get((attempt.damped[1:], attempt.move, attempt.residual, attempt.usable))
-        (objective, damping, accepted), move, residual, usable = numbers
-        move = float(move)
+        reached, verdict = found
+        move = verdict.move
         info = {
-            "objective": float(objective),
-            "residual": float(residual),
+            "objective": verdict.objective,
+            "residual": verdict.residual,
             "step": move,
-            "damping": float(damping),
-            "nugget": nugget,
+            "damping": verdict.damping,
+            "nugget": reached.nugget,
         }
-        if not accepted:
+        if not verdict.accepted:
             # At the limit of rounding no step can lower the objective any more: that is convergence.
-            return state._replace(nugget=nugget), info, Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
-        latent, weights = attempt.damped.point
-        if not usable:
+            outcome = Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
+            return state._replace(nugget=reached.nugget), info, outcome
+        if not verdict.usable:
             return state, info, Outcome.NOT_FINITE
-        new = State(
-            latent,
-            weights,
-            state.gram,
-            state.scale,
-            lower,
-            nugget,
-            info["objective"],
-            move if info["damping"] == 1.0 else math.inf,
-        )
+        new = reached._replace(objective=info["objective"], move=move if info["damping"] == 1.0 else math.inf)
         # Near the limit of rounding the step stays above any tolerance, but neither it nor the objective falls any more.
         still = state.objective - new.objective <= 1e-9 * abs(new.objective) and move > 0.5 * state.move
         settled = move < _ROUNDING_MOVE and still
@@ -143,23 +135,25 @@ class FullBatch(AbstractMethod):
         done = min(move, next_move(move, state.move)) <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
         return new, info, Outcome.CONVERGED if done or settled else None
 
-    def _attempt(self, setup: Setup, state: State) -> "tuple[_Attempt, Array | None, float] | Outcome":
-        """A step with the first nugget that admits its factorisations, the prior's factor where one is needed, that nugget."""
+    def _attempt(self, setup: Setup, state: State) -> "tuple[State, _Verdict] | Outcome":
+        """Where a step leads with the first nugget that admits its factorisations, and what can be said of it."""
         # A start that the user gave has no norm to compare with: its first step is taken whole.
-        whole = jnp.asarray(math.isinf(state.objective) and bool(jnp.any(state.latent)))
+        whole = jnp.asarray(math.isinf(state.objective) and bool(np.any(state.latent)))
         already = round(math.log(state.nugget / setup.nugget, NUGGET_GROWTH))
         for nugget in nugget_levels(state.nugget, self.max_escalations - already):
-            lower = state.lower
-            if self.form == "eliminate" and (lower is None or nugget != state.nugget):
-                lower, good = _factored_prior(state.gram, nugget * state.scale)
+            trial = state._replace(nugget=nugget)
+            if self.form == "eliminate" and (state.upper is None or nugget != state.nugget):
+                latent, weights, upper, good = _eliminated(setup.collocation, state.gram, nugget * state.scale, state.latent)
                 if not good:
                     continue
-            attempt = _step(self, setup.collocation, state[:4], lower, jnp.asarray(nugget), whole)
-            finite, factored = jax.device_get((attempt.finite, attempt.factored))
-            if not finite:
+                trial = trial._replace(latent=latent, weights=weights, upper=upper)
+            arrays = trial.latent, trial.weights, trial.gram, trial.scale, trial.upper
+            latent, weights, verdict = _step(self, setup.collocation, arrays, jnp.asarray(nugget), whole)
+            verdict = _Verdict(*np.asarray(verdict).tolist())
+            if not verdict.finite:
                 return Outcome.NOT_FINITE  # which no nugget can help
-            if factored:
-                return attempt, lower, nugget
+            if verdict.factored:
+                return trial._replace(latent=latent, weights=weights), verdict
         return Outcome.NOT_POSITIVE_DEFINITE
 
     def latent(self, state: State) -> Float[Array, " size"]:
@@ -169,9 +163,12 @@ class FullBatch(AbstractMethod):
         return state.nugget
 
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
-        rows, noise = _linearized(self, setup.collocation, state.latent, state.gram, jnp.asarray(state.nugget))
-        prior_nugget = jnp.zeros_like(state.scale) if self.form == "linearize" else state.nugget * state.scale
-        return Representer(setup.kernels, setup.collocation.functionals, state.weights, rows, prior_nugget, noise)
+        found = _linearized(self, setup.collocation, state.latent, state.gram, state.scale, jnp.asarray(state.nugget))
+        return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)
+
+    def prior_nugget(self, scale: Float[Array, " size"], nugget: Float[Array, ""]) -> Float[Array, " size"]:
+        r"""What $K$ has on its diagonal beside $\Theta$."""
+        return jnp.zeros_like(scale) if self.form == "linearize" else nugget * scale
 
     def noise(
         self, collocation: Collocation, rows: Rows, matrix: BlockGram, nugget: Float[Array, ""]
@@ -186,15 +183,20 @@ class FullBatch(AbstractMethod):
         return variance
 
 
-class _Attempt(NamedTuple):
-    """A step and what can be said of it: the equations and the point it reached are `finite` and `usable` numbers."""
+class _Verdict(NamedTuple):
+    """What can be said of a step: the equations were `finite` and the point it led to is `usable`, numbers throughout.
 
-    damped: Damped
-    finite: Bool[Array, ""]
-    factored: Bool[Array, ""]
-    move: Float[Array, ""]
-    residual: Float[Array, ""]
-    usable: Bool[Array, ""]
+    It travels as one array: to fetch every number on its own costs as much as a pass over the points.
+    """
+
+    finite: float
+    factored: float
+    accepted: float
+    usable: float
+    objective: float
+    damping: float
+    move: float
+    residual: float
 
 
 @eqx.filter_jit
@@ -203,8 +205,13 @@ def _prior(kernels: Kernels, functionals: Functionals) -> tuple[BlockGram, Float
 
 
 @eqx.filter_jit
-def _factored_prior(matrix: BlockGram, diagonal: Float[Array, " size"]) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
-    return factor(matrix.plus_diagonal(diagonal).dense())
+def _eliminated(
+    collocation: Collocation, matrix: BlockGram, diagonal: Float[Array, " size"], latent: Float[Array, " size"]
+) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, "size size"], Bool[Array, ""]]:
+    """Latent values for which the equations hold, their weights, the factor of the prior, and whether there is one."""
+    lower, good = factor(matrix.plus_diagonal(diagonal).dense())
+    latent = collocation.eliminate(latent)
+    return latent, solve(lower, latent), lower.T, good
 
 
 @eqx.filter_jit
@@ -213,28 +220,26 @@ def _linearized(
     collocation: Collocation,
     latent: Float[Array, " size"],
     matrix: BlockGram,
+    scale: Float[Array, " size"],
     nugget: Float[Array, ""],
-) -> tuple[Rows, Float[Array, " equations"]]:
+) -> tuple[Rows, Float[Array, " size"], Float[Array, " equations"]]:
     rows = collocation.linearize(latent).rows
-    return rows, method.noise(collocation, rows, matrix, nugget)
+    return rows, method.prior_nugget(scale, nugget), method.noise(collocation, rows, matrix, nugget)
 
 
 @eqx.filter_jit
 def _step(
     method: FullBatch,
     collocation: Collocation,
-    state: tuple[Array, Array, BlockGram, Array],
-    lower: Float[Array, "size size"] | None,
+    state: tuple[Array, Array, BlockGram, Array, Array | None],
     nugget: Float[Array, ""],
     whole: Bool[Array, ""],
-) -> _Attempt:
-    """One Gauss-Newton step in any of the three forms."""
-    z, w, gram_matrix, scale = state
-    if lower is not None:
-        z = collocation.eliminate(z)
+) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, " verdict"]]:
+    """One Gauss-Newton step in any of the three forms: latent values, weights and a `_Verdict` as one array."""
+    z, w, gram_matrix, scale, upper = state
     linear = collocation.linearize(z)
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
-    prior_nugget = jnp.zeros_like(scale) if method.form == "linearize" else nugget * scale
+    prior_nugget = method.prior_nugget(scale, nugget)
     prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
     s_lower, factored = factor(add_diagonal(linear.rows.conditioned(prior), noise))
@@ -249,17 +254,21 @@ def _step(
 
     def trial(t: Array) -> tuple[tuple[Array, Array], Array]:
         z_t, w_t = z + t * (z_full - z), w + t * (w_full - w)
-        if lower is None:
+        if upper is None:
             return (z_t, w_t), 0.5 * w_t @ z_t + soft(z_t)
         z_t = collocation.eliminate(z_t)
-        return (z_t, w_t), 0.5 * jnp.sum(half_solve(lower, z_t) ** 2) + soft(z_t)
+        half = half_solve(upper.T, z_t)
+        return (z_t, half), 0.5 * half @ half + soft(z_t)
 
-    _, current = trial(jnp.zeros(()))
-    damped = backtrack(trial, jnp.where(whole, jnp.inf, current), max_halvings=method.max_halvings)
-    if lower is not None:
-        damped = damped._replace(point=(damped.point[0], solve(lower, damped.point[0])))
+    current = 0.5 * w @ z + soft(z)
+    damped = backtrack(trial, jnp.where(whole, jnp.inf, current), max_halvings=method.max_halvings, start=(z, w))
+    z_new, w_new = damped.point
+    if upper is not None:
+        w_new = jnp.where(damped.accepted, second_half_solve(upper.T, w_new), w_new)
     unit = jnp.sqrt(scale)
     size = jnp.max(jnp.abs(z_full) / unit)
     move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
-    residual = jnp.sqrt(jnp.mean(collocation.residual(damped.point[0]) ** 2))
-    return _Attempt(damped, finite, factored, move, residual, jnp.all(jnp.isfinite(damped.point[0])))
+    residual = jnp.sqrt(jnp.mean(collocation.residual(z_new) ** 2))
+    usable = jnp.all(jnp.isfinite(z_new))
+    verdict = finite, factored, damped.accepted, usable, damped.objective, damped.damping, move, residual
+    return z_new, w_new, jnp.stack([jnp.asarray(number, dtype=z.dtype) for number in verdict])
