@@ -14,7 +14,7 @@ def run(*arguments):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.parametrize(("name", "column"), [("full_batch", "SciPy"), ("gram", "Hessians")])
+@pytest.mark.parametrize(("name", "column"), [("full_batch", "SciPy"), ("gram", "Hessians"), ("linear_solvers", "SuperLU")])
 def test_a_benchmark_prints_its_table(name, column):
     finished = run(name, "--quick")
     assert finished.returncode == 0, finished.stderr

@@ -4,5 +4,4 @@ from gpde.linear_solvers.base import AbstractLinearSolver as AbstractLinearSolve
 from gpde.linear_solvers.base import BlockSum as BlockSum
 from gpde.linear_solvers.base import Solved as Solved
 from gpde.linear_solvers.direct import Direct as Direct
-from gpde.linear_solvers.direct import has_pardiso as has_pardiso
 from gpde.linear_solvers.schwarz import Schwarz as Schwarz

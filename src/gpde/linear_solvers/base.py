@@ -27,35 +27,21 @@ class BlockSum(eqx.Module):
         del row, column, keep
         return sp.csr_matrix(entries, shape=(self.size, self.size))
 
-    def sparse(self) -> sp.csc_matrix:
-        """The assembled matrix; a `Pattern` assembles several of one structure faster."""
-        return Pattern.of(self).assemble(self)
+    def sparse(self) -> sp.csr_matrix:
+        """The assembled matrix."""
+        upper = self.upper()
+        return sp.csr_matrix(upper + sp.triu(upper, k=1).T)
 
+    def diagonal(self) -> Float[np.ndarray, " size"]:
+        r"""$\mathrm{diag}\,H$."""
+        return self._summed(np.diagonal(self.blocks, axis1=1, axis2=2))
 
-class Pattern(eqx.Module):
-    r"""Where the entries of $H$ lie, and where each entry of a block is added: the same for every sum over the same rows."""
+    def times(self, x: Float[np.ndarray, " size"]) -> Float[np.ndarray, " size"]:
+        r"""$Hx$ without assembling $H$."""
+        return self._summed(np.matmul(self.blocks, np.append(x, 0.0)[self.rows][:, :, None])[:, :, 0])
 
-    indptr: Int[np.ndarray, " size_and_one"]
-    indices: Int[np.ndarray, " entries"]
-    target: Int[np.ndarray, " block_entries"]
-    size: int = eqx.field(static=True)
-
-    @staticmethod
-    def of(matrix: BlockSum) -> "Pattern":
-        rows, size = matrix.rows.astype(np.int64), matrix.size
-        keys = rows[:, :, None] * size + rows[:, None, :]
-        dropped = rows == size
-        keys[dropped[:, :, None] | dropped[:, None, :]] = size**2  # one past all others
-        entries, target = np.unique(keys.reshape(-1), return_inverse=True)
-        row, column = np.divmod(entries[: np.searchsorted(entries, size**2)], size)
-        indptr = np.searchsorted(row, np.arange(size + 1))
-        return Pattern(indptr.astype(np.int32), column.astype(np.int32), target.astype(np.int32), size)
-
-    def assemble(self, matrix: BlockSum) -> sp.csc_matrix:
-        """The sum, by rows or by columns: it is symmetric."""
-        count = len(self.indices)
-        data = np.bincount(self.target, weights=matrix.blocks.reshape(-1), minlength=count)[:count]
-        return sp.csc_matrix((data, self.indices, self.indptr), shape=(self.size, self.size))
+    def _summed(self, local: Float[np.ndarray, "blocks width"]) -> Float[np.ndarray, " size"]:
+        return np.bincount(self.rows.reshape(-1), weights=local.reshape(-1), minlength=self.size + 1)[: self.size]
 
 
 def product(blocks: Float[Array, "blocks width width"], rows: Int[Array, "blocks width"], x: Float[Array, " size"]) -> Array:
@@ -87,7 +73,11 @@ class AbstractLinearSolver(eqx.Module):
         previous: Any = None,
     ) -> Any:
         """What the solver needs of the matrix; `coordinates` say where each unknown lies, `component` which field it belongs
-        to. `previous` is an earlier result for a matrix of the same structure, which may be used again."""
+        to. `previous` is what was kept of an earlier result, for a matrix of the same structure."""
+
+    def keep(self, prepared: Any) -> Any:
+        """What of a result may serve the next matrix: it stays in memory until then."""
+        return prepared
 
     @abstractmethod
     def solve(self, matrix: BlockSum, prepared: Any, rhs: Float[np.ndarray, " size"], tolerance: float) -> Solved:

@@ -1,52 +1,56 @@
-"""Sparse direct solution, by PARDISO where it is installed and by SuperLU elsewhere, with iterative refinement."""
+r"""Direct solution by multifrontal Cholesky factorisation, with iterative refinement.
 
-import functools
-import importlib
-import weakref
-from collections.abc import Callable
+The matrix is a sum of dense blocks, and stays one while its unknowns are eliminated front by front (`dissection.py`): a front
+adds up its blocks and what the fronts below left, eliminates its own unknowns by dense linear algebra, and leaves
+
+$$F_{22} - F_{21} F_{11}^{-1} F_{12}$$
+
+on its boundary to a front above (Duff and Reid, ACM Transactions on Mathematical Software 9, 1983). No sparse matrix is made.
+"""
+
+import itertools
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg
 from jaxtyping import Float, Int
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Pattern, Solved
+from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved
+from gpde.linear_solvers.dissection import Elimination, Front, plan
 
-LIBRARIES = ("superlu", "pardiso")
+_syrk, _trsm, _trsv = get_blas_funcs(("syrk", "trsm", "trsv"), dtype=np.float64)
+(_potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
+
+# Entries of blocks that are added up at once, with an index for each.
+_CHUNK_ENTRIES = 2**22
+# Rounding can make a matrix that is positive definite on paper slightly indefinite: so much of its diagonal is added then, and
+# refinement makes good for it.
+_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
+
+
+class Eliminated(NamedTuple):
+    r"""A front's part of the factor: $L_{11}$ and $L_{21}$, which is $F_{21} L_{11}^{-T}$."""
+
+    own: Float[np.ndarray, "own own"]
+    below: Float[np.ndarray, "boundary own"]
 
 
 class Factored(NamedTuple):
-    """The matrix scaled to unit diagonal, its scale, what solves with it; the pattern serves the next matrix."""
+    """The order of elimination, the factor, or None where there is none, and the diagonal of the matrix."""
 
-    pattern: Pattern
-    scaled: sp.csc_matrix
-    scale: Float[np.ndarray, " size"]
-    apply_inverse: Callable[[np.ndarray], np.ndarray]
+    elimination: Elimination
+    factor: list[Eliminated] | None
+    diagonal: Float[np.ndarray, " size"]
 
 
 class Direct(AbstractLinearSolver):
-    """A factorisation of the assembled matrix, scaled to unit diagonal, with iterative refinement.
+    r"""Multifrontal Cholesky factorisation in nested dissection order, with iterative refinement.
 
-    - `library`: `"superlu"`, which comes with SciPy; `"pardiso"`, which uses all cores and needs `pip install gpde[pardiso]`;
-      None: PARDISO if it is installed.
-
-    Fill grows like $N^{1.5}$ in two dimensions and faster in three: SuperLU serves some ten thousand unknowns, PARDISO some
-    hundred thousand.
+    The factor grows like $N \log N$ in two dimensions, like $N^{4/3}$ in three.
     """
 
     name: ClassVar[str] = "direct"
-    library: str | None = None
     max_refinements: int = 5
-
-    def __check_init__(self) -> None:
-        if self.library not in (*LIBRARIES, None):
-            raise ValueError(f"`Direct`: `library` must be one of {LIBRARIES} or None; came {self.library!r}.")
-        self._check_installed()
-
-    def _check_installed(self) -> None:
-        if self.library == "pardiso" and not has_pardiso():
-            raise ValueError('`Direct`: `library="pardiso"` needs the package pypardiso: `pip install gpde[pardiso]`.')
 
     def compute(
         self,
@@ -55,72 +59,106 @@ class Direct(AbstractLinearSolver):
         component: Int[np.ndarray, " size"],
         previous: Any = None,
     ) -> Any:
-        self._check_installed()  # again: a file may come from elsewhere
-        del coordinates, component
-        pattern = previous.pattern if isinstance(previous, Factored) else Pattern.of(matrix)
-        scaled = pattern.assemble(matrix)
-        # Precisions differ by many orders of magnitude between points; unit diagonal keeps rounding errors even.
-        scale = 1.0 / np.sqrt(scaled.diagonal())
-        scaled.data *= scale[scaled.indices] * np.repeat(scale, np.diff(scaled.indptr))
-        library = self.library or ("pardiso" if has_pardiso() else "superlu")
-        return Factored(pattern, scaled, scale, _pardiso(scaled) if library == "pardiso" else _superlu(scaled))
+        del component
+        elimination = previous if isinstance(previous, Elimination) else plan(matrix.rows, coordinates)
+        diagonal = matrix.diagonal()
+        return Factored(elimination, _factor(matrix, elimination, diagonal), diagonal)
+
+    def keep(self, prepared: Any) -> Elimination:
+        return prepared.elimination
 
     def solve(self, matrix: BlockSum, prepared: Any, rhs: Float[np.ndarray, " size"], tolerance: float) -> Solved:
-        _, scaled, scale, apply_inverse = prepared
-        b = scale * rhs
-        norm = np.linalg.norm(b)
+        elimination, factor, diagonal = prepared
+        if factor is None:
+            return Solved(np.full_like(rhs, np.nan), np.nan, 0)  # and the method says so
+        # Precisions differ by many orders of magnitude between points: residuals count relative to the diagonal.
+        unit = 1.0 / np.sqrt(diagonal)
+        norm = np.linalg.norm(unit * rhs)
         if norm == 0:
             return Solved(np.zeros_like(rhs), 0.0, 0)
-        best = apply_inverse(b)
-        reached, count = np.linalg.norm(b - scaled @ best) / norm, 0
+
+        def residual(x: np.ndarray) -> tuple[np.ndarray, float]:
+            rest = rhs - matrix.times(x)
+            return rest, float(np.linalg.norm(unit * rest) / norm)
+
+        best = _apply_inverse(elimination, factor, rhs)
+        rest, reached = residual(best)
+        count = 0
         for _ in range(self.max_refinements):
             if reached <= tolerance:
                 break
-            x = best + apply_inverse(b - scaled @ best)
-            residual = np.linalg.norm(b - scaled @ x) / norm
-            if not residual < 0.5 * reached:
+            refined = best + _apply_inverse(elimination, factor, rest)
+            new_rest, new = residual(refined)
+            if not new < 0.5 * reached:
                 break
-            best, reached, count = x, residual, count + 1
-        return Solved(scale * best, float(reached), count)
+            best, rest, reached, count = refined, new_rest, new, count + 1
+        return Solved(best, reached, count)
 
 
-@functools.cache
-def has_pardiso() -> bool:
-    """Whether PARDISO can be used: its package may be there, and the library it loads not."""
-    try:
-        importlib.import_module("pypardiso")
-    except (ImportError, OSError):
-        return False
-    return True
+def _factor(matrix: BlockSum, elimination: Elimination, diagonal: Float[np.ndarray, " size"]) -> list[Eliminated] | None:
+    """Front by front, the lowest first; None where rounding has left too little of a front."""
+    factor: list[Eliminated] = []
+    left: dict[int, np.ndarray] = {}
+    for index, front in enumerate(elimination.fronts):
+        full = _sum_of_blocks(matrix, elimination, front)
+        for child in front.children:
+            below = np.searchsorted(front.unknowns, elimination.fronts[child].boundary)
+            _add_at(full, below, left.pop(child))
+        num_own = front.last - front.first
+        own = _cholesky(full[:num_own, :num_own], diagonal[elimination.order[front.first : front.last]])
+        if own is None:
+            return None
+        below = _trsm(1.0, own, full[num_own:, :num_own], side=1, lower=1, trans_a=1) if len(front.boundary) else full[num_own:]
+        if len(front.boundary):
+            left[index] = _syrk(-1.0, below, beta=1.0, c=full[num_own:, num_own:], lower=1)
+        factor.append(Eliminated(own, below))
+    return factor
 
 
-def _none(rhs: np.ndarray) -> np.ndarray:
-    """In place of a factor that there is none of: what it gives is not finite, and the method says so."""
-    return np.full(len(rhs), np.nan)
+def _sum_of_blocks(matrix: BlockSum, elimination: Elimination, front: Front) -> Float[np.ndarray, "unknowns unknowns"]:
+    """The front's blocks, added up by columns."""
+    unknowns = front.unknowns
+    num = len(unknowns)
+    total = np.zeros(num * num + 1)
+    size = max(1, _CHUNK_ENTRIES // matrix.rows.shape[1] ** 2)
+    for first in range(0, len(front.blocks), size):
+        blocks = front.blocks[first : first + size]
+        positions = elimination.position[matrix.rows[blocks]]
+        place = np.searchsorted(unknowns, positions)
+        target = num * place[:, :, None] + place[:, None, :]
+        dropped = positions == matrix.size
+        target[dropped[:, :, None] | dropped[:, None, :]] = num * num
+        total += np.bincount(target.reshape(-1), weights=matrix.blocks[blocks].reshape(-1), minlength=num * num + 1)
+    return total[:-1].reshape(num, num).T
 
 
-def _superlu(matrix: sp.csc_matrix) -> Callable[[np.ndarray], np.ndarray]:
-    try:
-        return scipy.sparse.linalg.splu(
-            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        ).solve
-    except RuntimeError:  # singular
-        return _none
+def _add_at(
+    full: Float[np.ndarray, "unknowns unknowns"], place: Int[np.ndarray, " some"], part: Float[np.ndarray, "some some"]
+):
+    """Adds the lower triangle of `part` to the rows and columns `place` of `full`, which ascend."""
+    # By stretches of neighbours: slices are added several times as fast as single places.
+    edges = np.flatnonzero(np.diff(place, prepend=-2, append=-2) != 1)
+    stretches = [(slice(a, b), slice(place[a], place[a] + b - a)) for a, b in itertools.pairwise(edges)]
+    for number, (columns, to_columns) in enumerate(stretches):
+        for rows, to_rows in stretches[number:]:
+            full[to_rows, to_columns] += part[rows, columns]
 
 
-def _pardiso(matrix: sp.csc_matrix) -> Callable[[np.ndarray], np.ndarray]:
-    from pypardiso import PyPardisoError, PyPardisoSolver  # pyright: ignore[reportMissingImports] - optional
+def _cholesky(matrix: Float[np.ndarray, "own own"], diagonal: Float[np.ndarray, " own"]) -> Float[np.ndarray, "own own"] | None:
+    """The lower factor of a matrix, or of the nearest that has one: `diagonal` is what was there before any elimination."""
+    for shift in _SHIFTS:
+        lower, failed = _potrf(matrix + np.diag(shift * diagonal) if shift else matrix, lower=1, clean=0)
+        if not failed:
+            return lower
+    return None
 
-    # Symmetric indefinite: rounding can make a matrix that is positive definite on paper slightly indefinite.
-    solver = PyPardisoSolver(mtype=-2)
-    upper = sp.csr_matrix(sp.triu(matrix, format="csr"))
-    try:
-        solver.factorize(upper)
-    except PyPardisoError:
-        return _none
 
-    def apply_inverse(rhs: np.ndarray) -> np.ndarray:
-        return solver.solve(upper, rhs)
-
-    weakref.finalize(apply_inverse, solver.free_memory, everything=True)  # which Python does not see
-    return apply_inverse
+def _apply_inverse(elimination: Elimination, factor: list[Eliminated], rhs: Float[np.ndarray, " size"]) -> np.ndarray:
+    x = rhs[elimination.order]
+    for front, (own, below) in zip(elimination.fronts, factor, strict=True):
+        x[front.first : front.last] = _trsv(own, x[front.first : front.last], lower=1)
+        x[front.boundary] -= below @ x[front.first : front.last]
+    for front, (own, below) in zip(reversed(elimination.fronts), reversed(factor), strict=True):
+        rest = x[front.first : front.last] - below.T @ x[front.boundary]
+        x[front.first : front.last] = _trsv(own, rest, lower=1, trans=1)
+    return x[elimination.position[:-1]]

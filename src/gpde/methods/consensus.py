@@ -24,6 +24,7 @@ from gpde.functionals import Kernels, pair_covariance
 from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.linear_operators import LinearOperator, point_value
 from gpde.linear_solvers import AbstractLinearSolver, Direct, Schwarz, Solved
+from gpde.linear_solvers.dissection import plan
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
 from gpde.methods.patch_sums import OpenValues, chunk_size, reduce_patches, value_rows
@@ -32,15 +33,17 @@ from gpde.results import Outcome
 from gpde.threads import map_chunks
 
 LINEAR_SOLVERS = ("direct", "schwarz")
-# Unknowns up to which a sparse factorisation is as fast as a preconditioned iteration, or not much slower: it is more robust.
-_DIRECT_UP_TO = 25_000
-_STD_DIRECT_UP_TO = 150_000
+# Numbers in a factor of H up to which it is as fast as a preconditioned iteration, or nearly: it is more robust. Half a
+# gigabyte, in two dimensions some 60 000 unknowns. Error bars solve with one factor many times, so theirs may be larger.
+_LARGEST_FACTOR = 6 * 10**7
+_LARGEST_STD_FACTOR = 2 * 10**8
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
 
 
 class State(NamedTuple):
-    """The values at the points, field by field, the operators' values by point, and each patch's nugget."""
+    """The values at the points, field by field, the operators' values by point, each patch's nugget and function, and the
+    linear solver with what it kept of the last matrix."""
 
     values: Float[np.ndarray, "points fields"]
     operators: Float[Array, "points operators"]
@@ -49,7 +52,8 @@ class State(NamedTuple):
     cover: Cover
     nuggets: Float[np.ndarray, " patches"]
     weights: Float[np.ndarray, "patches members slots"] | None
-    prepared: Any
+    solver: AbstractLinearSolver
+    kept: Any
     move: float
     linear_residual: float
 
@@ -63,7 +67,7 @@ class Consensus(AbstractMethod):
     - `num_patches`: None takes every point as a centre for small problems and fewer, relative to their number, for large ones.
     - `max_steps`, `tolerance`: Gauss-Newton ends when the next step, shrinking as the last one did, would move no value by more
       than `tolerance` times the largest.
-    - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: chosen by size.
+    - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: direct while its factor is small.
     - `linear_tolerance`: relative residual asked of the linear solver; each step corrects what the last one left.
     - `scaled_neighbours`: whether nearness is measured in units of the kernel's lengthscales.
     - `known_share`: of a patch, at most this share are points whose values a Dirichlet condition gives; the nearest others
@@ -111,7 +115,10 @@ class Consensus(AbstractMethod):
         num_patches = self.num_patches or default_num_patches(table.num_points)
         patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
         nuggets = np.full(len(patches.members), setup.nugget)
-        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, None, math.inf, 0.0)
+        solver = self.linear_solver or _solver_by_size(patches, fixed, coordinates, _LARGEST_FACTOR)
+        if isinstance(solver, str):
+            solver = Direct() if solver == "direct" else Schwarz()
+        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, solver, None, math.inf, 0.0)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         table, kernels = point_table(setup.collocation), setup.kernels
@@ -122,13 +129,14 @@ class Consensus(AbstractMethod):
         if not patches.good.all():
             return state, {}, Outcome.NOT_POSITIVE_DEFINITE
         open_values = OpenValues.of(state.cover.members, state.fixed)
-        solver = self._solver(open_values.size)
-        prepared, solved = None, Solved(np.zeros(0), 0.0, 0)
+        solver, kept, solved = state.solver, state.kept, Solved(np.zeros(0), 0.0, 0)
         if open_values.size > 0:
             matrix = open_values.matrix(patches.precision)
             coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
-            prepared = solver.compute(matrix, *open_values.located(coordinates), state.prepared)
+            prepared = solver.compute(matrix, *open_values.located(coordinates), kept)
             solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
+            kept = solver.keep(prepared)
+            del prepared
         values = state.values + open_values.spread(solved.solution)
         info: Info = {
             "linear_residual": solved.residual,
@@ -139,7 +147,7 @@ class Consensus(AbstractMethod):
         if not np.isfinite(values).all():
             return state, info, Outcome.NOT_FINITE
         weights, operators = self._localize(equations, kernels, state.cover, values, nuggets, table)
-        return self._damped(table, state, values, operators, nuggets, weights, prepared, unit, info)
+        return self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
 
     def _damped(
         self,
@@ -149,7 +157,7 @@ class Consensus(AbstractMethod):
         operators: Array,
         nuggets: np.ndarray,
         weights: np.ndarray,
-        prepared: Any,
+        kept: Any,
         unit: Array,
         info: Info,
     ) -> tuple[State, Info, Outcome | None]:
@@ -175,24 +183,14 @@ class Consensus(AbstractMethod):
             cover=state.cover,
             nuggets=nuggets,
             weights=weights if state.weights is None else (1 - t) * state.weights + t * weights,
-            prepared=prepared,
+            solver=state.solver,
+            kept=kept,
             move=move if t == 1.0 else math.inf,
             linear_residual=info["linear_residual"],
         )
         linear = table.collocation.linear and t == 1.0
         done = linear or not accepted or (t == 1.0 and next_move(move, state.move) <= self.tolerance)
         return new, info, Outcome.CONVERGED if done else None
-
-    def _solver(self, size: int) -> AbstractLinearSolver:
-        if isinstance(self.linear_solver, AbstractLinearSolver):
-            return self.linear_solver
-        name = self.linear_solver or ("direct" if size <= _DIRECT_UP_TO else "schwarz")
-        return Direct() if name == "direct" else Schwarz()
-
-    def _solver_for_std(self, size: int) -> AbstractLinearSolver:
-        # Sixty-four right sides with one factor, and full accuracy in what varies most, where an iteration is least accurate.
-        own = isinstance(self.linear_solver, AbstractLinearSolver)
-        return Direct() if size <= _STD_DIRECT_UP_TO and not own else self._solver(size)
 
     def _localize(
         self,
@@ -242,6 +240,10 @@ class Consensus(AbstractMethod):
         table = point_table(setup.collocation)
         equations, _ = _linearized(table, state.operators, setup.kernels)
         points = np.asarray(table.points)
+        coordinates = scaled_coordinates(points, setup.kernels, self.scaled_neighbours)
+        # Samples need full accuracy in what varies most, where an iteration is least accurate: one that was named is not taken.
+        own = isinstance(self.linear_solver, AbstractLinearSolver)
+        solver = state.solver if own else _solver_by_size(state.cover, state.fixed, coordinates, _LARGEST_STD_FACTOR)
         num_slots = table.num_operators + table.collocation.num_fields
         none = np.zeros((*state.cover.members.shape, num_slots))
         return BlendedPatches(
@@ -253,8 +255,15 @@ class Consensus(AbstractMethod):
             weights=jnp.asarray(none if state.weights is None else state.weights),
             nuggets=jnp.asarray(state.nuggets),
             fixed=jnp.asarray(state.fixed),
-            linear_solver=self._solver_for_std(int(np.sum(~state.fixed))),
+            linear_solver=solver,
         )
+
+
+def _solver_by_size(
+    patches: Cover, fixed: Bool[np.ndarray, "points fields"], coordinates: Float[np.ndarray, "points dim"], largest_factor: int
+) -> AbstractLinearSolver:
+    values = OpenValues.of(patches.members, fixed)
+    return Direct() if plan(values.unknown, values.located(coordinates)[0]).num_entries <= largest_factor else Schwarz()
 
 
 def default_num_patches(num_points: int) -> int:
