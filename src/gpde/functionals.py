@@ -100,7 +100,15 @@ class BlockGram(eqx.Module):
         return BlockGram(tuple(tuple(block(i, j, b) for j, b in enumerate(row)) for i, row in enumerate(self.blocks)))
 
     def dense(self) -> Float[Array, "size size"]:
-        return jnp.block([list(row) for row in self.blocks])
+        # Padded and added, so that it fuses with what uses it: joining copies the matrix twice.
+        size = self.starts[-1]
+        places = [(start, size - end) for start, end in itertools.pairwise(self.starts)]
+        padded = [
+            jnp.pad(b, (rows, columns))
+            for rows, row in zip(places, self.blocks, strict=True)
+            for columns, b in zip(places, row, strict=True)
+        ]
+        return functools.reduce(jnp.add, padded)
 
     def _within_block(self, part: slice) -> tuple[int, slice]:
         block = bisect.bisect_right(self.starts, part.start) - 1
