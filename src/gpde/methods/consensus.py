@@ -33,10 +33,9 @@ from gpde.results import Outcome
 from gpde.threads import map_chunks
 
 LINEAR_SOLVERS = ("direct", "schwarz")
-# Numbers in a factor of H up to which it is as fast as a preconditioned iteration, or nearly: it is more robust. Half a
-# gigabyte, in two dimensions some 60 000 unknowns. Error bars solve with one factor many times, so theirs may be larger.
-_LARGEST_FACTOR = 6 * 10**7
-_LARGEST_STD_FACTOR = 2 * 10**8
+# Numbers in a factor of H, beyond which conjugate gradients take over: 1.6 gigabytes, some 170 000 unknowns in two dimensions.
+# Up to there a factor takes as long, or less, and is more robust.
+_LARGEST_FACTOR = 2 * 10**8
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
 
@@ -115,7 +114,7 @@ class Consensus(AbstractMethod):
         num_patches = self.num_patches or default_num_patches(table.num_points)
         patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
         nuggets = np.full(len(patches.members), setup.nugget)
-        solver = self.linear_solver or _solver_by_size(patches, fixed, coordinates, _LARGEST_FACTOR)
+        solver = self.linear_solver or _solver_by_size(patches, fixed, coordinates)
         if isinstance(solver, str):
             solver = Direct() if solver == "direct" else Schwarz()
         return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, solver, None, math.inf, 0.0)
@@ -243,7 +242,7 @@ class Consensus(AbstractMethod):
         coordinates = scaled_coordinates(points, setup.kernels, self.scaled_neighbours)
         # Samples need full accuracy in what varies most, where an iteration is least accurate: one that was named is not taken.
         own = isinstance(self.linear_solver, AbstractLinearSolver)
-        solver = state.solver if own else _solver_by_size(state.cover, state.fixed, coordinates, _LARGEST_STD_FACTOR)
+        solver = state.solver if own else _solver_by_size(state.cover, state.fixed, coordinates)
         num_slots = table.num_operators + table.collocation.num_fields
         none = np.zeros((*state.cover.members.shape, num_slots))
         return BlendedPatches(
@@ -260,10 +259,10 @@ class Consensus(AbstractMethod):
 
 
 def _solver_by_size(
-    patches: Cover, fixed: Bool[np.ndarray, "points fields"], coordinates: Float[np.ndarray, "points dim"], largest_factor: int
+    patches: Cover, fixed: Bool[np.ndarray, "points fields"], coordinates: Float[np.ndarray, "points dim"]
 ) -> AbstractLinearSolver:
     values = OpenValues.of(patches.members, fixed)
-    return Direct() if plan(values.unknown, values.located(coordinates)[0]).num_entries <= largest_factor else Schwarz()
+    return Direct() if plan(values.unknown, values.located(coordinates)[0]).num_entries <= _LARGEST_FACTOR else Schwarz()
 
 
 def default_num_patches(num_points: int) -> int:
