@@ -8,6 +8,7 @@ import pytest
 
 from gpde.collocation import collocate
 from gpde.domains import Box
+from gpde.functionals import BlockGram
 from gpde.linear_operators import operator_text
 from gpde.operators import laplacian, partial
 from gpde.problem import Observations, Problem
@@ -112,6 +113,32 @@ def test_rows_multiply_as_a_dense_matrix_does(system):
     np.testing.assert_allclose(rows.transpose_times(vector), dense.T @ vector, atol=1e-11)
     np.testing.assert_allclose(rows.conditioned(matrix), dense @ matrix @ dense.T, rtol=1e-11, atol=1e-10)
     np.testing.assert_allclose(rows.conditioned_diagonal(matrix), np.diag(dense @ matrix @ dense.T), rtol=1e-11)
+    blocks = in_blocks(matrix, system.functionals.sizes)
+    np.testing.assert_allclose(rows.conditioned(blocks), dense @ matrix @ dense.T, rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(rows.conditioned_diagonal(blocks), np.diag(dense @ matrix @ dense.T), rtol=1e-11)
+    np.testing.assert_allclose(blocks.dense(), matrix, rtol=0)
+
+
+def in_blocks(matrix, sizes):
+    """The same matrix as one block for each pair of operators."""
+    ends = np.cumsum(sizes)
+    places = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    return BlockGram(tuple(tuple(matrix[rows, columns] for columns in places) for rows in places))
+
+
+def test_values_of_different_operators_that_follow_one_another_stay_apart():
+    # u on the left and v on the right: neighbours among the equations and among the latent values.
+    problem = Problem(
+        SQUARE, {"left": lambda u, v, x: 2 * u(x) - 1, "right": lambda u, v, x: 3 * v(x) ** 2 - x[1]}, fields=("u", "v")
+    )
+    sides = collocate(problem, problem.sample(points={"left": np.array([[0, 0.2], [0, 0.7]]), "right": np.array([[1, 0.4]])}))
+    latent = jnp.asarray([0.3, -0.2, 0.5])
+    rows = linearize(sides, latent).rows
+    dense = dense_rows(sides, latent)
+    matrix = jnp.asarray(RNG.normal(size=(3, 3)))
+    matrix = matrix @ matrix.T
+    assert sides.functionals.sizes == (2, 1)
+    np.testing.assert_allclose(rows.conditioned(in_blocks(matrix, (2, 1))), dense @ matrix @ dense.T, rtol=1e-12, atol=1e-12)
 
 
 def test_elimination_makes_exact_equations_hold_and_leaves_noisy_data_alone(system):
