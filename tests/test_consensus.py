@@ -1,6 +1,7 @@
 """Consensus: the full GP in the limit of one patch, no statistical error, prediction without seams."""
 
 import itertools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,8 @@ import pytest
 
 import gpde
 from gpde.batching import cover, neighbours, partition, spread_centres
+from gpde.linear_solvers import AbstractLinearSolver, Direct, Solved
+from gpde.methods.blending import BlendedPatches
 from gpde.methods.consensus import Consensus
 from gpde.methods.full_batch import FullBatch
 from gpde.operators import laplacian, partial
@@ -280,3 +283,41 @@ def test_nothing_is_open_where_every_value_is_given(linear_solver):
     assert solution.result.successful
     assert np.abs(solution(points) - np.sin(points[:, 0])).max() < 1e-3
     assert np.isfinite(solution.std(points)).all()
+
+
+class Failing(AbstractLinearSolver):
+    """As a direct solver answers where there is no factor."""
+
+    name: ClassVar[str] = "failing"
+
+    def compute(self, matrix, coordinates, component, previous=None):
+        return Direct().compute(matrix, coordinates, component)
+
+    def solve(self, matrix, prepared, rhs, tolerance):
+        return Solved(np.full_like(rhs, np.nan), np.nan, 0)
+
+
+def test_a_system_that_is_not_definite_ends_the_run_with_the_right_advice():
+    solution = gpde.solve(
+        SQUARE, num_interior=40, num_boundary=20, method=Consensus(batch_size=20, linear_solver=Failing()), nugget=1e-10
+    )
+    assert solution.result.failed
+    assert "Raise `nugget`" in str(solution.result)
+    assert np.isfinite(solution(GRID)).all()
+    with pytest.raises(ValueError, match="not positive definite together"):
+        solution.std(GRID)
+
+
+def test_the_iteration_takes_over_where_the_factor_would_be_large_unless_one_is_named(monkeypatch):
+    settings = {"num_interior": 40, "num_boundary": 20, "nugget": 1e-10}
+
+    def solvers(name):
+        solution = gpde.solve(SQUARE, method=Consensus(batch_size=20, linear_solver=name), **settings)
+        assert isinstance(solution.predictor, BlendedPatches)
+        return solution.history[-1]["linear_solver"], solution.predictor.linear_solver.name
+
+    assert solvers(None) == ("direct", "direct")
+    assert solvers("schwarz") == ("schwarz", "direct")  # error bars need a factor where there can be one
+    monkeypatch.setattr("gpde.methods.consensus._LARGEST_FACTOR", 100)
+    assert solvers(None) == ("schwarz", "schwarz")
+    assert solvers("direct") == ("direct", "direct")

@@ -180,6 +180,31 @@ def test_a_matrix_that_rounding_makes_indefinite_is_solved_as_far_as_it_goes():
     assert np.abs(smooth @ solved.solution - rhs).max() < 1e-8
 
 
+def test_a_shift_in_one_front_is_made_good_for_in_all(system):
+    matrix, dense, points = system
+    # One value's pivot all but vanishes: what eliminates before it leaves rounding errors, here of the wrong sign.
+    blocks = np.concatenate([matrix.blocks, np.zeros((1, 8, 8))])
+    rows = np.concatenate([matrix.rows, np.full((1, 8), 599, dtype=np.int32)])
+    last = plan(rows, points).order[0]
+    schur = 1.0 / np.linalg.inv(dense)[last, last]
+    blocks[-1, 0, 0] = -schur * (1 + 1e-10)
+    rows[-1, 0] = last
+    nearly_singular = BlockSum(blocks, rows, 599)
+    solver = Direct()
+    assert solver.compute(nearly_singular, points, np.zeros(599, dtype=int)).factor is not None
+    rhs = nearly_singular.times(np.random.default_rng(4).normal(size=599))
+    solved = solver.solve(nearly_singular, solver.compute(nearly_singular, points, np.zeros(599, dtype=int)), rhs, 1e-8)
+    assert solved.residual < 1e-8
+
+
+def test_blocks_that_hold_everything_are_not_cut():
+    root = np.random.default_rng(5).normal(size=(400, 400))
+    whole = BlockSum((root @ root.T + np.eye(400))[None], np.arange(400, dtype=np.int32)[None], 400)
+    elimination = plan(whole.rows, np.random.default_rng(6).uniform(size=(400, 2)))
+    assert len(elimination.fronts) == 1
+    assert elimination.num_entries == 400**2
+
+
 def test_a_matrix_without_a_factor_gives_nan_and_not_an_error():
     matrix = BlockSum(-np.eye(3)[None], np.arange(3, dtype=np.int32)[None], 3)
     solver = Direct()

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.equations import Reading, read
-from gpde.functionals import BlockGram, Functionals, measure
+from gpde.functionals import MOST_PADDED, BlockGram, Functionals, measure
 from gpde.linear_operators import LinearOperator
 from gpde.problem import Condition, Points, Problem
 
@@ -121,15 +121,15 @@ class Rows(eqx.Module):
 
     def conditioned(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, "equations equations"]:
         r"""$\Psi K \Psi^T$, in one pass over $K$: it is much larger than the result."""
-        borders = matrix.starts if isinstance(matrix, BlockGram) else ()
-        runs = self._runs(borders)
+        runs = self._runs(matrix.starts if isinstance(matrix, BlockGram) else ())
+        if len(runs) > MOST_PADDED:
+            return jnp.block([[_between(matrix, left, right) for right in self._terms] for left in self._terms])
         size = sum(len(terms[0][1]) for terms in self._terms)
 
         def padded(left: Run, right: Run) -> Array:
-            piece = left.coefficients[:, None] * matrix[left.place, right.place] * right.coefficients[None, :]
-            return jnp.pad(piece, [(run.first, size - run.first - len(run.coefficients)) for run in (left, right)])
+            piece = _between(matrix, [left[1:]], [right[1:]])
+            return jnp.pad(piece, [(run.first, size - run.last) for run in (left, right)])
 
-        # Padded and added, not joined block by block: sums fuse into one loop over the result, and joining copies it.
         return _sum(padded(left, right) for left in runs for right in runs)
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
@@ -269,6 +269,11 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
             )
         )
     return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
+
+
+def _between(matrix: Float[Array, "size size"] | BlockGram, left: Terms, right: Terms) -> Float[Array, "left right"]:
+    """The covariances of one equation's points with another's."""
+    return _sum(a[:, None] * matrix[rows, columns] * b[None, :] for rows, a in left for columns, b in right)
 
 
 def _sum(terms: Iterable[Array]) -> Array:

@@ -18,6 +18,10 @@ from gpde.operators import partial
 Kernels = tuple[AbstractKernel, ...]
 """One kernel per field: the fields are independent a priori."""
 
+MOST_PADDED = 4
+"""Up to so many rows of blocks, a matrix is the sum of its blocks padded with zeros: sums fuse into one loop over the result,
+where joining copies it. But every entry of a sum looks at every block, so many of them are joined."""
+
 
 class Functionals(eqx.Module):
     r"""Operators on points, one after the other: $\delta_x \circ L_1$ for $x \in X_1$, then $L_2$ on $X_2$, …"""
@@ -100,14 +104,12 @@ class BlockGram(eqx.Module):
         return BlockGram(tuple(tuple(block(i, j, b) for j, b in enumerate(row)) for i, row in enumerate(self.blocks)))
 
     def dense(self) -> Float[Array, "size size"]:
-        # Padded and added, so that it fuses with what uses it: joining copies the matrix twice.
-        size = self.starts[-1]
-        places = [(start, size - end) for start, end in itertools.pairwise(self.starts)]
-        padded = [
-            jnp.pad(b, (rows, columns))
-            for rows, row in zip(places, self.blocks, strict=True)
-            for columns, b in zip(places, row, strict=True)
-        ]
+        if len(self.blocks) > MOST_PADDED:
+            return jnp.block([list(row) for row in self.blocks])
+        places = [(start, self.starts[-1] - end) for start, end in itertools.pairwise(self.starts)]
+        padded = (
+            jnp.pad(b, (i, j)) for i, row in zip(places, self.blocks, strict=True) for j, b in zip(places, row, strict=True)
+        )
         return functools.reduce(jnp.add, padded)
 
     def _within_block(self, part: slice) -> tuple[int, slice]:

@@ -25,7 +25,7 @@ _syrk, _trsm, _trsv = get_blas_funcs(("syrk", "trsm", "trsv"), dtype=np.float64)
 _CHUNK_ENTRIES = 2**22
 # Rounding can make a matrix that is positive definite on paper slightly indefinite: so much of its diagonal is added then, and
 # refinement makes good for it.
-_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
+_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 
 
 class Eliminated(NamedTuple):
@@ -46,7 +46,7 @@ class Factored(NamedTuple):
 class Direct(AbstractLinearSolver):
     r"""Multifrontal Cholesky factorisation in nested dissection order, with iterative refinement.
 
-    The factor grows like $N \log N$ in two dimensions, like $N^{4/3}$ in three.
+    For blocks of one size the factor grows like $N \log N$ in two dimensions, like $N^{4/3}$ in three.
     """
 
     name: ClassVar[str] = "direct"
@@ -70,7 +70,7 @@ class Direct(AbstractLinearSolver):
     def solve(self, matrix: BlockSum, prepared: Any, rhs: Float[np.ndarray, " size"], tolerance: float) -> Solved:
         elimination, factor, diagonal = prepared
         if factor is None:
-            return Solved(np.full_like(rhs, np.nan), np.nan, 0)  # and the method says so
+            return Solved(np.full_like(rhs, np.nan), np.nan, 0)
         # Precisions differ by many orders of magnitude between points: residuals count relative to the diagonal.
         unit = 1.0 / np.sqrt(diagonal)
         norm = np.linalg.norm(unit * rhs)
@@ -108,8 +108,9 @@ def _factor(matrix: BlockSum, elimination: Elimination, diagonal: Float[np.ndarr
         own = _cholesky(full[:num_own, :num_own], diagonal[elimination.order[front.first : front.last]])
         if own is None:
             return None
-        below = _trsm(1.0, own, full[num_own:, :num_own], side=1, lower=1, trans_a=1) if len(front.boundary) else full[num_own:]
+        below = full[num_own:, :num_own]
         if len(front.boundary):
+            below = _trsm(1.0, own, below, side=1, lower=1, trans_a=1)
             left[index] = _syrk(-1.0, below, beta=1.0, c=full[num_own:, num_own:], lower=1)
         factor.append(Eliminated(own, below))
     return factor

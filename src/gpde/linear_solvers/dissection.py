@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 
 # Unknowns in a front below which it is not cut again: its dense factor costs less than more and smaller ones.
 _SMALLEST_CUT = 150
-# A separator with more than this share of the unknowns separates nothing worth while.
-_LARGEST_SEPARATOR = 0.6
+# A separator with more than this share of the unknowns separates nothing worth while; one with half of them is a whole side.
+_LARGEST_SEPARATOR = 0.48
 
 
 class Front(NamedTuple):
@@ -84,25 +84,23 @@ def _pieces(rows: Int[np.ndarray, "blocks width"], coordinates: Float[np.ndarray
     pieces: list[np.ndarray] = []
 
     def cut(unknowns: np.ndarray, blocks: np.ndarray) -> None:
-        separator = np.zeros(0, dtype=int)
-        if large := len(unknowns) > _SMALLEST_CUT:
-            mark[unknowns] = right
-            mark[_along(coordinates, unknowns)[: len(unknowns) // 2]] = left
-            members = rows[blocks]
-            across = members[np.any(mark[members] == left, axis=1) & np.any(mark[members] == right, axis=1)]
-            separator = min((np.unique(across[mark[across] == side]) for side in (left, right)), key=len)
-        if not large or len(separator) > _LARGEST_SEPARATOR * len(unknowns):
-            mark[unknowns] = 0
+        if len(unknowns) <= _SMALLEST_CUT:
             pieces.append(unknowns)
             return
+        mark[unknowns] = right
+        mark[_along(coordinates, unknowns)[: len(unknowns) // 2]] = left
+        members = rows[blocks]
+        across = members[np.any(mark[members] == left, axis=1) & np.any(mark[members] == right, axis=1)]
+        separator = min((np.unique(across[mark[across] == side]) for side in (left, right)), key=len)
         mark[separator] = separating
-        halves = [
-            (unknowns[mark[unknowns] == side], blocks[np.any(mark[rows[blocks]] == side, axis=1)]) for side in (left, right)
-        ]
+        halves = [unknowns[mark[unknowns] == side] for side in (left, right)]
+        blocks_of = [blocks[np.any(mark[rows[blocks]] == side, axis=1)] for side in (left, right)]
         mark[unknowns] = 0
-        for half, own_blocks in halves:
-            if len(half):
-                cut(half, own_blocks)
+        if len(separator) > _LARGEST_SEPARATOR * len(unknowns):
+            pieces.append(unknowns)
+            return
+        for half, own_blocks in zip(halves, blocks_of, strict=True):
+            cut(half, own_blocks)
         if len(separator):
             # Along the cut, so that what a front below touches of it lies together.
             pieces.append(_along(coordinates, separator))

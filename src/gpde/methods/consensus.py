@@ -33,8 +33,8 @@ from gpde.results import Outcome
 from gpde.threads import map_chunks
 
 LINEAR_SOLVERS = ("direct", "schwarz")
-# Numbers in a factor of H, beyond which conjugate gradients take over: 1.6 gigabytes, some 170 000 unknowns in two dimensions.
-# Up to there a factor takes as long, or less, and is more robust.
+# Numbers in a factor of H, beyond which conjugate gradients take over: some 170 000 unknowns in two dimensions, 1.6 gigabytes
+# and while it is made up to twice that. Up to there a factor takes about as long and is more robust.
 _LARGEST_FACTOR = 2 * 10**8
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
@@ -114,10 +114,12 @@ class Consensus(AbstractMethod):
         num_patches = self.num_patches or default_num_patches(table.num_points)
         patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
         nuggets = np.full(len(patches.members), setup.nugget)
-        solver = self.linear_solver or _solver_by_size(patches, fixed, coordinates)
-        if isinstance(solver, str):
+        solver, kept = self.linear_solver, None
+        if solver is None:
+            solver, kept = _solver_by_size(patches, fixed, coordinates)
+        elif isinstance(solver, str):
             solver = Direct() if solver == "direct" else Schwarz()
-        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, solver, None, math.inf, 0.0)
+        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, solver, kept, math.inf, 0.0)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         table, kernels = point_table(setup.collocation), setup.kernels
@@ -144,7 +146,9 @@ class Consensus(AbstractMethod):
             "nugget": float(nuggets.max()),
         }
         if not np.isfinite(values).all():
-            return state, info, Outcome.NOT_FINITE
+            # Where the patches are finite, what they add up to is not definite in double precision.
+            finite = np.isfinite(patches.pull).all() and np.isfinite(patches.precision).all()
+            return state, info, Outcome.NOT_POSITIVE_DEFINITE if finite else Outcome.NOT_FINITE
         weights, operators = self._localize(equations, kernels, state.cover, values, nuggets, table)
         return self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
 
@@ -240,9 +244,10 @@ class Consensus(AbstractMethod):
         equations, _ = _linearized(table, state.operators, setup.kernels)
         points = np.asarray(table.points)
         coordinates = scaled_coordinates(points, setup.kernels, self.scaled_neighbours)
-        # Samples need full accuracy in what varies most, where an iteration is least accurate: one that was named is not taken.
-        own = isinstance(self.linear_solver, AbstractLinearSolver)
-        solver = state.solver if own else _solver_by_size(state.cover, state.fixed, coordinates)
+        solver = state.solver
+        if self.linear_solver == "schwarz":
+            # Samples need full accuracy in what varies most, where an iteration is least accurate.
+            solver, _ = _solver_by_size(state.cover, state.fixed, coordinates)
         num_slots = table.num_operators + table.collocation.num_fields
         none = np.zeros((*state.cover.members.shape, num_slots))
         return BlendedPatches(
@@ -260,9 +265,11 @@ class Consensus(AbstractMethod):
 
 def _solver_by_size(
     patches: Cover, fixed: Bool[np.ndarray, "points fields"], coordinates: Float[np.ndarray, "points dim"]
-) -> AbstractLinearSolver:
+) -> tuple[AbstractLinearSolver, Any]:
+    """The solver, and what it can start from."""
     values = OpenValues.of(patches.members, fixed)
-    return Direct() if plan(values.unknown, values.located(coordinates)[0]).num_entries <= _LARGEST_FACTOR else Schwarz()
+    elimination = plan(values.unknown, values.located(coordinates)[0])
+    return (Direct(), elimination) if elimination.num_entries <= _LARGEST_FACTOR else (Schwarz(), None)
 
 
 def default_num_patches(num_points: int) -> int:

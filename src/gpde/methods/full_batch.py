@@ -123,8 +123,7 @@ class FullBatch(AbstractMethod):
         }
         if not verdict.accepted:
             # At the limit of rounding no step can lower the objective any more: that is convergence.
-            outcome = Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
-            return state._replace(nugget=reached.nugget), info, outcome
+            return state, info, Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
         if not verdict.usable:
             return state, info, Outcome.NOT_FINITE
         new = reached._replace(objective=info["objective"], move=move if info["damping"] == 1.0 else math.inf)
@@ -143,11 +142,12 @@ class FullBatch(AbstractMethod):
         for nugget in nugget_levels(state.nugget, self.max_escalations - already):
             trial = state._replace(nugget=nugget)
             if self.form == "eliminate" and (state.upper is None or nugget != state.nugget):
-                latent, weights, upper, good = _eliminated(setup.collocation, state.gram, nugget * state.scale, state.latent)
+                found = _eliminated(setup.collocation, state.gram, nugget * state.scale, state.latent)
+                latent, weights, upper, objective, good = found
                 if not good:
                     continue
-                trial = trial._replace(latent=latent, weights=weights, upper=upper)
-            arrays = trial.latent, trial.weights, trial.gram, trial.scale, trial.upper
+                trial = trial._replace(latent=latent, weights=weights, upper=upper, objective=float(objective))
+            arrays = trial.latent, trial.weights, trial.gram, trial.scale, trial.upper, jnp.asarray(trial.objective)
             latent, weights, verdict = _step(self, setup.collocation, arrays, jnp.asarray(nugget), whole)
             verdict = _Verdict(*np.asarray(verdict).tolist())
             if not verdict.finite:
@@ -207,11 +207,21 @@ def _prior(kernels: Kernels, functionals: Functionals) -> tuple[BlockGram, Float
 @eqx.filter_jit
 def _eliminated(
     collocation: Collocation, matrix: BlockGram, diagonal: Float[Array, " size"], latent: Float[Array, " size"]
-) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, "size size"], Bool[Array, ""]]:
-    """Latent values for which the equations hold, their weights, the factor of the prior, and whether there is one."""
+) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, "size size"], Float[Array, ""], Bool[Array, ""]]:
+    """Latent values for which the equations hold, their weights, the factor of the prior, the objective, and whether there is
+    a factor."""
     lower, good = factor(matrix.plus_diagonal(diagonal).dense())
     latent = collocation.eliminate(latent)
-    return latent, solve(lower, latent), lower.T, good
+    half = half_solve(lower, latent)
+    objective = 0.5 * half @ half + _misfit(collocation, latent, collocation.noise_variance)
+    return latent, second_half_solve(lower, half), lower.T, objective, good
+
+
+def _misfit(collocation: Collocation, latent: Float[Array, " size"], noise: Float[Array, " equations"]) -> Float[Array, ""]:
+    r"""$\tfrac12 |f(z) - y|^2_\Lambda$ over the equations that have noise."""
+    hard = noise <= 0
+    r = collocation.residual(latent)
+    return 0.5 * jnp.sum(jnp.where(hard, 0.0, r**2 / jnp.where(hard, 1.0, noise)))
 
 
 @eqx.filter_jit
@@ -231,12 +241,12 @@ def _linearized(
 def _step(
     method: FullBatch,
     collocation: Collocation,
-    state: tuple[Array, Array, BlockGram, Array, Array | None],
+    state: tuple[Array, Array, BlockGram, Array, Array | None, Array],
     nugget: Float[Array, ""],
     whole: Bool[Array, ""],
 ) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, " verdict"]]:
     """One Gauss-Newton step in any of the three forms: latent values, weights and a `_Verdict` as one array."""
-    z, w, gram_matrix, scale, upper = state
+    z, w, gram_matrix, scale, upper, objective = state
     linear = collocation.linearize(z)
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
     prior_nugget = method.prior_nugget(scale, nugget)
@@ -246,21 +256,17 @@ def _step(
     dual = solve(s_lower, linear.rhs)
     w_full = linear.rows.transpose_times(dual)
     z_full = gram_matrix @ w_full + prior_nugget * w_full
-    hard = noise <= 0
-
-    def soft(z: Array) -> Array:
-        r = collocation.residual(z)
-        return 0.5 * jnp.sum(jnp.where(hard, 0.0, r**2 / jnp.where(hard, 1.0, noise)))
 
     def trial(t: Array) -> tuple[tuple[Array, Array], Array]:
         z_t, w_t = z + t * (z_full - z), w + t * (w_full - w)
         if upper is None:
-            return (z_t, w_t), 0.5 * w_t @ z_t + soft(z_t)
+            return (z_t, w_t), 0.5 * w_t @ z_t + _misfit(collocation, z_t, noise)
         z_t = collocation.eliminate(z_t)
         half = half_solve(upper.T, z_t)
-        return (z_t, half), 0.5 * half @ half + soft(z_t)
+        return (z_t, half), 0.5 * half @ half + _misfit(collocation, z_t, noise)
 
-    current = 0.5 * w @ z + soft(z)
+    # Linearised anew, equations have another misfit. Elimination has none of that, and compares what was computed alike.
+    current = 0.5 * w @ z + _misfit(collocation, z, noise) if upper is None else objective
     damped = backtrack(trial, jnp.where(whole, jnp.inf, current), max_halvings=method.max_halvings, start=(z, w))
     z_new, w_new = damped.point
     if upper is not None:

@@ -135,6 +135,11 @@ def sample_values(
         (pulls,) = map_chunks(_drawn, (equations, kernels), (members, nuggets, noise), chunk)
         for k in range(_GROUP):
             solved = solver.solve(matrix, prepared, open_values.summed(pulls[:, :, k]), _SAMPLE_TOLERANCE)
+            if not np.isfinite(solved.solution).all():
+                raise ValueError(
+                    "`std`: what the patches say about the values is not positive definite together, so they have no standard "
+                    "deviation. Raise `nugget` and solve again."
+                )
             samples[:, :, first + k] = np.sqrt(overlap) * open_values.spread(solved.solution)
     return samples, nuggets
 
