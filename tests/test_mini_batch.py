@@ -158,6 +158,7 @@ def test_a_batch_of_all_points_without_proximal_term_is_the_full_gp():
     np.testing.assert_allclose(mini.std(x), full.std(x), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_steps_on_small_batches_come_close_to_the_full_gp():
     problem = CUBIC
     arguments = {"kernel": Gaussian(0.3), "num_interior": 120, "num_boundary": 60, "nugget": 1e-10, "seed": 2}

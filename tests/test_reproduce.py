@@ -200,6 +200,7 @@ def test_the_squared_gradient_on_a_linear_equation_is_that_of_its_normal_equatio
     np.testing.assert_allclose(found, rho**2 * np.sum((latent - nearest) ** 2), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_gradient_falls_along_a_run_and_its_mean_is_that_of_the_theorem():
     settings = convergence.Settings(num_interior=24, num_boundary=12, batch_sizes=(12, 36), num_steps=600, realizations=1)
     numbers = convergence.run(settings, 0, unwatched).numbers
