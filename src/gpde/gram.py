@@ -8,9 +8,12 @@ $$\operatorname{argmin}_z \; z^T K^{-1} z + |\Psi z - b|^2_{\Lambda} = K \Psi^T 
 an $N \times N$ system whatever the number of functionals per point, and no inverse of $K$.
 """
 
+import functools
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Bool, Float
 
@@ -35,6 +38,26 @@ def factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"]
     # that the matrix is computed from would be read across its rows, twice as slow in all.
     lower = jnp.linalg.cholesky(matrix.T, symmetrize_input=False)
     return lower, jnp.isfinite(lower[-1, -1])
+
+
+def large_factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
+    """`factor` of a single large matrix, without the pass that clears what lies above the diagonal: do not read it."""
+    return jax.lax.platform_dependent(matrix, cpu=_lapack_factor, default=factor)
+
+
+def _lapack_factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
+    _load_lapack()
+    results = jax.ShapeDtypeStruct(matrix.shape, matrix.dtype), jax.ShapeDtypeStruct((), np.int32)
+    potrf = jax.ffi.ffi_call("lapack_dpotrf_ffi", results, input_output_aliases={0: 0})
+    upper, info = potrf(matrix, uplo=np.uint8(ord("L")))  # by columns the lower triangle, by rows the upper one
+    return upper.T, info == 0
+
+
+@functools.cache
+def _load_lapack() -> None:
+    """JAX looks up LAPACK's functions when it compiles its first factorisation; a call by name crashes before that."""
+    with jax.ensure_compile_time_eval():
+        jnp.linalg.cholesky(jnp.eye(1))
 
 
 def add_diagonal(matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]) -> Float[Array, "size size"]:

@@ -25,7 +25,16 @@ from jaxtyping import Array, Bool, Float
 from gpde.collocation import Collocation, Rows
 from gpde.functionals import BlockGram, Functionals, Kernels, block_gram
 from gpde.gauss_newton import backtrack, next_move
-from gpde.gram import NUGGET_GROWTH, add_diagonal, factor, half_solve, nugget_levels, nugget_scale, second_half_solve, solve
+from gpde.gram import (
+    NUGGET_GROWTH,
+    add_diagonal,
+    half_solve,
+    large_factor,
+    nugget_levels,
+    nugget_scale,
+    second_half_solve,
+    solve,
+)
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.representer import Representer
 from gpde.results import Outcome
@@ -210,7 +219,7 @@ def _eliminated(
 ) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, "size size"], Float[Array, ""], Bool[Array, ""]]:
     """Latent values for which the equations hold, their weights, the factor of the prior, the objective, and whether there is
     a factor."""
-    lower, good = factor(matrix.plus_diagonal(diagonal).dense())
+    lower, good = large_factor(matrix.plus_diagonal(diagonal).dense())
     latent = collocation.eliminate(latent)
     half = half_solve(lower, latent)
     objective = 0.5 * half @ half + _misfit(collocation, latent, collocation.noise_variance)
@@ -252,7 +261,7 @@ def _step(
     prior_nugget = method.prior_nugget(scale, nugget)
     prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
-    s_lower, factored = factor(add_diagonal(linear.rows.conditioned(prior), noise))
+    s_lower, factored = large_factor(add_diagonal(linear.rows.conditioned(prior), noise))
     dual = solve(s_lower, linear.rhs)
     w_full = linear.rows.transpose_times(dual)
     z_full = gram_matrix @ w_full + prior_nugget * w_full

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from gpde.collocation import Rows
 from gpde.functionals import Functionals, Kernels, block_gram, covariance, pair_covariance
-from gpde.gram import add_diagonal, factor, half_solve
+from gpde.gram import add_diagonal, half_solve, large_factor
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
 
@@ -62,7 +62,7 @@ def _values(
 @eqx.filter_jit
 def _conditioning_factor(predictor: Representer) -> tuple[Float[Array, "equations equations"], Bool[Array, ""]]:
     prior = block_gram(predictor.kernels, predictor.functionals).plus_diagonal(predictor.prior_nugget)
-    return factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
+    return large_factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
 
 
 @eqx.filter_jit
