@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
-from gpde.functionals import block_gram
-from gpde.gram import add_diagonal
+from gpde.block_gram import block_gram
 from gpde.methods import FullBatch
 from gpde.methods.representer import Representer
 from gpde.problems import get
@@ -30,8 +30,14 @@ NUGGET = 1e-13
 @eqx.filter_jit
 def matrices(predictor: Representer) -> tuple[jax.Array, jax.Array]:
     r"""The matrix of the last step, $\Psi K \Psi^T + \Lambda$, and the prior covariance $K$."""
-    prior = block_gram(predictor.kernels, predictor.functionals).plus_diagonal(predictor.prior_nugget)
-    return add_diagonal(predictor.rows.conditioned(prior), predictor.noise), prior.dense()
+    prior = block_gram(predictor.kernels, predictor.functionals, predictor.rows.layout).plus_diagonal(predictor.prior_nugget)
+    return symmetric(predictor.rows.conditioned(prior, predictor.noise)), symmetric(prior.upper_triangle())
+
+
+def symmetric(upper: jax.Array) -> jax.Array:
+    """The whole matrix that `upper` is the upper triangle of, with the blocks on the diagonal whole or not."""
+    upper = jnp.triu(upper)
+    return upper + upper.T - jnp.diag(jnp.diag(upper))
 
 
 def scipy_factorisations(system: np.ndarray, prior: np.ndarray | None, num_steps: int) -> None:

@@ -24,6 +24,7 @@ ORDER = (
     "problems",
     "functionals",
     "gram",
+    "block_gram",
     "collocation",
     "batching",
     "gauss_newton",

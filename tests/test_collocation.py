@@ -1,14 +1,18 @@
 """A problem on points: the latent layout, residuals, linearised rows and elimination against dense algebra."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gpde.block_gram import BlockGram, block_gram, join_upper
 from gpde.collocation import collocate
 from gpde.domains import Box
-from gpde.functionals import BlockGram
+from gpde.functionals import gram
+from gpde.kernels import Gaussian, Matern
 from gpde.linear_operators import operator_text
 from gpde.operators import laplacian, partial
 from gpde.problem import Observations, Problem
@@ -111,19 +115,48 @@ def test_rows_multiply_as_a_dense_matrix_does(system):
     matrix = jnp.asarray(root @ root.T)
     vector = jnp.asarray(RNG.normal(size=system.num_equations))
     np.testing.assert_allclose(rows.transpose_times(vector), dense.T @ vector, atol=1e-11)
-    np.testing.assert_allclose(rows.conditioned(matrix), dense @ matrix @ dense.T, rtol=1e-11, atol=1e-10)
-    np.testing.assert_allclose(rows.conditioned_diagonal(matrix), np.diag(dense @ matrix @ dense.T), rtol=1e-11)
-    blocks = in_blocks(matrix, system.functionals.sizes)
-    np.testing.assert_allclose(rows.conditioned(blocks), dense @ matrix @ dense.T, rtol=1e-11, atol=1e-10)
-    np.testing.assert_allclose(rows.conditioned_diagonal(blocks), np.diag(dense @ matrix @ dense.T), rtol=1e-11)
-    np.testing.assert_allclose(blocks.dense(), matrix, rtol=0)
+    noise = jnp.asarray(RNG.random(system.num_equations))
+    expected = dense @ matrix @ dense.T
+    for form in (matrix, in_blocks(matrix, system.layout)):
+        conditioned = np.asarray(rows.conditioned(form, noise))
+        np.testing.assert_allclose(np.triu(conditioned), np.triu(expected + np.diag(noise)), rtol=1e-11, atol=1e-10)
+        np.testing.assert_allclose(rows.conditioned_diagonal(form), np.diag(expected), rtol=1e-11)
 
 
-def in_blocks(matrix, sizes):
-    """The same matrix as one block for each pair of operators."""
-    ends = np.cumsum(sizes)
-    places = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-    return BlockGram(tuple(tuple(matrix[rows, columns] for columns in places) for rows in places))
+def in_blocks(matrix, layout):
+    """The same matrix in blocks: of parts with themselves and with those after them."""
+    blocks = {}
+    for (rows, m), (columns, n) in itertools.combinations_with_replacement(layout, 2):
+        blocks |= {(i, j): matrix[i : i + m, j : j + n] for i in rows for j in columns}
+    return BlockGram(blocks)
+
+
+def test_blocks_are_the_gram_matrix(system):
+    kernels = Gaussian(0.4), Matern(9 / 2, 0.7)
+    dense = np.asarray(gram(kernels, system.functionals))
+    blocks = block_gram(kernels, system.functionals, system.layout)
+    # Conditions: inside, on the boundary, data. Operators: u, v, u_x, Δu, Δv; u, v; u.
+    assert len(blocks.blocks) == 5 * 5 + 5 * 2 + 5 * 1 + 2 * 2 + 2 * 1 + 1
+    np.testing.assert_allclose(np.triu(blocks.upper_triangle()), np.triu(dense), rtol=1e-12)
+    vector = jnp.asarray(RNG.normal(size=36))
+    np.testing.assert_allclose(blocks @ vector, dense @ vector, rtol=1e-11, atol=1e-9)
+    added = jnp.asarray(RNG.random(36))
+    np.testing.assert_allclose(
+        np.triu(blocks.plus_diagonal(added).upper_triangle()), np.triu(dense + np.diag(added)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("num_parts", [1, 2, 4, 5, 9])
+def test_blocks_join_to_one_matrix_however_many_they_are(num_parts):
+    sizes = RNG.integers(1, 5, size=num_parts)
+    starts = np.cumsum(sizes) - sizes
+    matrix = np.triu(RNG.normal(size=(sizes.sum(), sizes.sum())))
+    blocks = {
+        (int(i), int(j)): jnp.asarray(matrix[i : i + m, j : j + n])
+        for (i, m), (j, n) in itertools.combinations_with_replacement(zip(starts, sizes, strict=True), 2)
+    }
+    shuffled = dict(RNG.permutation(np.array(list(blocks.items()), dtype=object)).tolist())
+    np.testing.assert_array_equal(join_upper(shuffled), matrix)
 
 
 def test_values_of_different_operators_that_follow_one_another_stay_apart():
@@ -138,7 +171,8 @@ def test_values_of_different_operators_that_follow_one_another_stay_apart():
     matrix = jnp.asarray(RNG.normal(size=(3, 3)))
     matrix = matrix @ matrix.T
     assert sides.functionals.sizes == (2, 1)
-    np.testing.assert_allclose(rows.conditioned(in_blocks(matrix, (2, 1))), dense @ matrix @ dense.T, rtol=1e-12, atol=1e-12)
+    conditioned = np.triu(rows.conditioned(in_blocks(matrix, sides.layout), jnp.zeros(3)))
+    np.testing.assert_allclose(conditioned, np.triu(dense @ matrix @ dense.T), rtol=1e-12, atol=1e-12)
 
 
 def test_elimination_makes_exact_equations_hold_and_leaves_noisy_data_alone(system):

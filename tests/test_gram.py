@@ -1,11 +1,15 @@
 """The linear algebra of Gram matrices against dense formulas."""
 
+import subprocess
+import sys
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gpde.functionals import Functionals, gram
-from gpde.gram import add_diagonal, factor, half_solve, nugget_levels, nugget_scale, solve
+from gpde.gram import add_diagonal, factor, half_solve, large_factor, nugget_levels, nugget_scale, solve
 from gpde.kernels import Gaussian
 
 RNG = np.random.default_rng(0)
@@ -36,9 +40,32 @@ def test_a_factor_is_lower_triangular_and_multiplies_back():
     np.testing.assert_allclose(lower @ lower.T, matrix, rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1, 5, 300])
+def test_the_factor_of_a_large_matrix_is_made_from_its_upper_triangle(size):
+    matrix = positive_definite(size)
+    lower, good = jax.jit(large_factor)(jnp.triu(matrix))
+    assert good
+    np.testing.assert_allclose(np.tril(lower), np.linalg.cholesky(matrix), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(matrix @ solve(lower, matrix[0]), matrix[0], rtol=1e-8, atol=1e-8)
+
+
+def test_the_factor_of_a_large_matrix_can_be_the_first_thing_a_process_asks_of_lapack():
+    code = """
+import jax
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp
+from gpde.gram import large_factor
+lower, good = jax.jit(large_factor)(jnp.asarray([[4.0, 2.0], [0.0, 5.0]]))
+assert good and abs(lower[1, 1] - 2) < 1e-12 and abs(lower[1, 0] - 1) < 1e-12
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.parametrize("spoil", [lambda m: m - 100 * jnp.eye(5), lambda m: m.at[0, 0].set(-1.0), lambda m: m * jnp.nan])
-def test_a_matrix_without_a_factor_is_reported(spoil):
-    _, good = factor(spoil(positive_definite(5)))
+@pytest.mark.parametrize("factorisation", [factor, jax.jit(large_factor)])
+def test_a_matrix_without_a_factor_is_reported(spoil, factorisation):
+    _, good = factorisation(spoil(positive_definite(5)))
     assert not good
 
 

@@ -5,8 +5,9 @@ The latent vector $z$ holds $[\phi, u]$ operator by operator. The values $(L_k u
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from gpde.block_gram import BlockGram, Layout, join_upper
 from gpde.equations import Reading, read
-from gpde.functionals import MOST_PADDED, BlockGram, Functionals, measure
+from gpde.functionals import Functionals, measure
+from gpde.gram import add_diagonal
 from gpde.linear_operators import LinearOperator
 from gpde.problem import Condition, Points, Problem
 
@@ -87,23 +90,15 @@ class Table(eqx.Module):
         ]
 
 
-class Run(NamedTuple):
-    """Equations from `first` on, and the place of as many values of one operator, with a coefficient for each."""
-
-    first: int
-    place: slice
-    coefficients: Float[Array, " _"]
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.coefficients)
-
-
 class Rows(eqx.Module):
     r"""The linearised equations $\Psi$, one sparse row per equation and point, in the order of every vector over equations."""
 
     tables: tuple[Table, ...]
     num_latent: int = eqx.field(static=True)
+
+    @property
+    def layout(self) -> Layout:
+        return tuple((table.starts, table.num_points) for table in self.tables)
 
     def times(self, matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
         r"""$\Psi A$."""
@@ -119,18 +114,17 @@ class Rows(eqx.Module):
             offset += len(terms[0][1])
         return out
 
-    def conditioned(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, "equations equations"]:
-        r"""$\Psi K \Psi^T$, in one pass over $K$: it is much larger than the result."""
-        runs = self._runs(matrix.starts if isinstance(matrix, BlockGram) else ())
-        if len(runs) > MOST_PADDED:
-            return jnp.block([[_between(matrix, left, right) for right in self._terms] for left in self._terms])
-        size = sum(len(terms[0][1]) for terms in self._terms)
-
-        def padded(left: Run, right: Run) -> Array:
-            piece = _between(matrix, [left[1:]], [right[1:]])
-            return jnp.pad(piece, [(run.first, size - run.last) for run in (left, right)])
-
-        return _sum(padded(left, right) for left in runs for right in runs)
+    def conditioned(
+        self, matrix: Float[Array, "size size"] | BlockGram, noise: Float[Array, " equations"]
+    ) -> Float[Array, "equations equations"]:
+        r"""$\Psi K \Psi^T + \Lambda$ in one pass over $K$: its upper triangle, all that a factorisation reads; zeros below."""
+        terms = self._terms
+        starts = itertools.accumulate((len(row[0][1]) for row in terms), initial=0)
+        equations = [(start, row, noise[start : start + len(row[0][1])]) for start, row in zip(starts, terms, strict=False)]
+        blocks = {(i, i): add_diagonal(_between(matrix, row, row), own) for i, row, own in equations}
+        for (i, left, _), (j, right, _) in itertools.combinations(equations, 2):
+            blocks[i, j] = _between(matrix, left, right)
+        return join_upper(blocks)
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
         r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
@@ -140,22 +134,6 @@ class Rows(eqx.Module):
                 for terms in self._terms
             ]
         )
-
-    def _runs(self, borders: Sequence[int]) -> "list[Run]":
-        """All terms, those joined that stand side by side among equations and among values, within `borders` of the latter."""
-        runs: list[Run] = []
-        offset = 0
-        for terms in self._terms:
-            for place, a in terms:
-                joins = (i for i, run in enumerate(runs) if run.last == offset and run.place.stop == place.start)
-                index = None if place.start in borders else next(joins, None)
-                if index is None:
-                    runs.append(Run(offset, place, a))
-                else:
-                    first, before, coefficients = runs[index]
-                    runs[index] = Run(first, slice(before.start, place.stop), jnp.concatenate([coefficients, a]))
-            offset += len(terms[0][1])
-        return runs
 
     @property
     def _terms(self) -> list[Terms]:
@@ -184,6 +162,10 @@ class Collocation(eqx.Module):
     @property
     def num_equations(self) -> int:
         return sum(p.num_points * p.num_equations for p in self.parts)
+
+    @property
+    def layout(self) -> Layout:
+        return tuple((p.starts, p.num_points) for p in self.parts)
 
     @property
     def order(self) -> int:

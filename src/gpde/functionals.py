@@ -1,7 +1,6 @@
 r"""Linear functionals $\phi = \delta_x \circ L$ of the unknown: values $[\phi, u]$ and covariances $\kappa(\phi, \psi)$."""
 
 import bisect
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,10 +17,6 @@ from gpde.operators import partial
 Kernels = tuple[AbstractKernel, ...]
 """One kernel per field: the fields are independent a priori."""
 
-MOST_PADDED = 4
-"""Up to so many rows of blocks, a matrix is the sum of its blocks padded with zeros: sums fuse into one loop over the result,
-where joining copies it. But every entry of a sum looks at every block, so many of them are joined."""
-
 
 class Functionals(eqx.Module):
     r"""Operators on points, one after the other: $\delta_x \circ L_1$ for $x \in X_1$, then $L_2$ on $X_2$, …"""
@@ -36,6 +31,21 @@ class Functionals(eqx.Module):
     @property
     def size(self) -> int:
         return sum(self.sizes)
+
+    def operator_at(self, start: int) -> LinearOperator:
+        """The operator whose value stands at `start`."""
+        return self.operators[self._group(start)[0]]
+
+    def points_from(self, start: int, num_points: int) -> Float[Array, "points dim"]:
+        """The points of the values that begin at `start`."""
+        group, first = self._group(start)
+        return self.points[group][first : first + num_points]
+
+    def _group(self, start: int) -> tuple[int, int]:
+        """Which operator's value stands at `start`, and at which of its points."""
+        starts = list(itertools.accumulate(self.sizes, initial=0))
+        group = bisect.bisect_right(starts, start) - 1
+        return group, start - starts[group]
 
 
 def pair_covariance(kernels: Kernels, left: LinearOperator, right: LinearOperator) -> Callable[[Array, Array], Array]:
@@ -70,57 +80,6 @@ def covariance(kernels: Kernels, left: Functionals, right: Functionals) -> Float
             for a, x in zip(left.operators, left.points, strict=True)
         ]
     )
-
-
-class BlockGram(eqx.Module):
-    r"""$\kappa(\phi, \phi)$ as one block per pair of operators. They are never joined: that would copy the whole matrix."""
-
-    blocks: tuple[tuple[Float[Array, "_ _"], ...], ...]
-
-    @property
-    def starts(self) -> tuple[int, ...]:
-        """Where the values of each operator begin, and the size at the end."""
-        return tuple(itertools.accumulate((row[0].shape[0] for row in self.blocks), initial=0))
-
-    def __getitem__(self, place: tuple[slice, slice]) -> Float[Array, "rows columns"]:
-        """The covariances of some values of one operator with some of another."""
-        (i, rows), (j, columns) = (self._within_block(part) for part in place)
-        return self.blocks[i][j][rows, columns]
-
-    def __matmul__(self, vector: Float[Array, " size"]) -> Float[Array, " size"]:
-        parts = [vector[first:last] for first, last in itertools.pairwise(self.starts)]
-        return jnp.concatenate([functools.reduce(jnp.add, map(jnp.matmul, row, parts)) for row in self.blocks])
-
-    def plus_diagonal(self, diagonal: Float[Array, " size"]) -> "BlockGram":
-        """With something added to its diagonal, elementwise as in `gram.add_diagonal`."""
-
-        def block(i: int, j: int, values: Array) -> Array:
-            if i != j:
-                return values
-            index = jnp.arange(values.shape[0])
-            own = diagonal[self.starts[i] : self.starts[i + 1]]
-            return jnp.where(index[:, None] == index[None, :], values + own[None, :], values)
-
-        return BlockGram(tuple(tuple(block(i, j, b) for j, b in enumerate(row)) for i, row in enumerate(self.blocks)))
-
-    def dense(self) -> Float[Array, "size size"]:
-        if len(self.blocks) > MOST_PADDED:
-            return jnp.block([list(row) for row in self.blocks])
-        places = [(start, self.starts[-1] - end) for start, end in itertools.pairwise(self.starts)]
-        padded = (
-            jnp.pad(b, (i, j)) for i, row in zip(places, self.blocks, strict=True) for j, b in zip(places, row, strict=True)
-        )
-        return functools.reduce(jnp.add, padded)
-
-    def _within_block(self, part: slice) -> tuple[int, slice]:
-        block = bisect.bisect_right(self.starts, part.start) - 1
-        return block, slice(part.start - self.starts[block], part.stop - self.starts[block])
-
-
-def block_gram(kernels: Kernels, functionals: Functionals) -> BlockGram:
-    r"""$\kappa(\phi, \phi)$, every block computed: for large ones that costs less than transposing."""
-    groups = list(zip(functionals.operators, functionals.points, strict=True))
-    return BlockGram(tuple(tuple(block(kernels, a, b, x, y) for b, y in groups) for a, x in groups))
 
 
 def gram(kernels: Kernels, functionals: Functionals) -> Float[Array, "size size"]:

@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from gpde.block_gram import BlockGram, Layout, block_gram
 from gpde.collocation import Collocation, Rows
-from gpde.functionals import BlockGram, Functionals, Kernels, block_gram
+from gpde.functionals import Functionals, Kernels
 from gpde.gauss_newton import backtrack, next_move
 from gpde.gram import (
     NUGGET_GROWTH,
-    add_diagonal,
     half_solve,
     large_factor,
     nugget_levels,
@@ -111,7 +111,7 @@ class FullBatch(AbstractMethod):
 
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
-        matrix, scale = _prior(setup.kernels, setup.collocation.functionals)
+        matrix, scale = _prior(setup.kernels, setup.collocation.functionals, setup.collocation.layout)
         zero = np.zeros(setup.collocation.functionals.size)
         start = zero if latent is None else latent
         return State(jnp.asarray(start), jnp.asarray(zero), matrix, scale, None, setup.nugget, math.inf, math.inf)
@@ -209,8 +209,8 @@ class _Verdict(NamedTuple):
 
 
 @eqx.filter_jit
-def _prior(kernels: Kernels, functionals: Functionals) -> tuple[BlockGram, Float[Array, " size"]]:
-    return block_gram(kernels, functionals), nugget_scale(kernels, functionals)
+def _prior(kernels: Kernels, functionals: Functionals, layout: Layout) -> tuple[BlockGram, Float[Array, " size"]]:
+    return block_gram(kernels, functionals, layout), nugget_scale(kernels, functionals)
 
 
 @eqx.filter_jit
@@ -219,7 +219,7 @@ def _eliminated(
 ) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, "size size"], Float[Array, ""], Bool[Array, ""]]:
     """Latent values for which the equations hold, their weights, the factor of the prior, the objective, and whether there is
     a factor."""
-    lower, good = large_factor(matrix.plus_diagonal(diagonal).dense())
+    lower, good = large_factor(matrix.plus_diagonal(diagonal).upper_triangle())
     latent = collocation.eliminate(latent)
     half = half_solve(lower, latent)
     objective = 0.5 * half @ half + _misfit(collocation, latent, collocation.noise_variance)
@@ -261,7 +261,7 @@ def _step(
     prior_nugget = method.prior_nugget(scale, nugget)
     prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
-    s_lower, factored = large_factor(add_diagonal(linear.rows.conditioned(prior), noise))
+    s_lower, factored = large_factor(linear.rows.conditioned(prior, noise))
     dual = solve(s_lower, linear.rhs)
     w_full = linear.rows.transpose_times(dual)
     z_full = gram_matrix @ w_full + prior_nugget * w_full

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from gpde.block_gram import block_gram
 from gpde.collocation import Rows
-from gpde.functionals import Functionals, Kernels, block_gram, covariance, pair_covariance
-from gpde.gram import add_diagonal, half_solve, large_factor
+from gpde.functionals import Functionals, Kernels, covariance, pair_covariance
+from gpde.gram import half_solve, large_factor
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
 
@@ -61,8 +62,8 @@ def _values(
 
 @eqx.filter_jit
 def _conditioning_factor(predictor: Representer) -> tuple[Float[Array, "equations equations"], Bool[Array, ""]]:
-    prior = block_gram(predictor.kernels, predictor.functionals).plus_diagonal(predictor.prior_nugget)
-    return large_factor(add_diagonal(predictor.rows.conditioned(prior), predictor.noise))
+    prior = block_gram(predictor.kernels, predictor.functionals, predictor.rows.layout).plus_diagonal(predictor.prior_nugget)
+    return large_factor(predictor.rows.conditioned(prior, predictor.noise))
 
 
 @eqx.filter_jit
