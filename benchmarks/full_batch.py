@@ -4,7 +4,7 @@
 method does. The method also computes that Gram matrix, and checks, linearises and searches along its steps.
 """
 
-import math
+import functools
 import time
 from collections.abc import Callable
 
@@ -17,12 +17,16 @@ from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
 from gpde.block_gram import block_gram
+from gpde.domains import Box
+from gpde.kernels import Gaussian
 from gpde.methods import FullBatch
 from gpde.methods.representer import Representer
+from gpde.operators import laplacian, partial
+from gpde.problem import Problem
 from gpde.problems import get
-from gpde.solution import Solution
 from gpde.solve import solve
 
+Field = Callable[[jax.Array], jax.Array]
 BAR = 1.5
 NUGGET = 1e-13
 
@@ -62,42 +66,67 @@ def scipy_steps(gram: np.ndarray, num_interior: int, num_steps: int) -> None:
         gram @ np.concatenate([a * dual[:num_interior], dual[num_interior:], -dual[:num_interior]])
 
 
-def seconds(call: Callable[[], object]) -> float:
+def seconds(call: Callable[..., object], *arguments: object) -> float:
     start = time.perf_counter()
-    call()
+    call(*arguments)
     return time.perf_counter() - start
 
 
+def coupled() -> Problem:
+    """Two fields and two equations: many more blocks than the elliptic problem's, which has one of each."""
+
+    def exact_u(x: jax.Array) -> jax.Array:
+        return jnp.sin(jnp.pi * x[0]) * jnp.sin(2 * jnp.pi * x[1])
+
+    def exact_v(x: jax.Array) -> jax.Array:
+        return jnp.cos(jnp.pi * x[0]) + x[1] ** 2
+
+    def reaction(u: Field, v: Field, x: jax.Array) -> jax.Array:
+        return -laplacian(u)(x) + u(x) * v(x) ** 2
+
+    def transport(u: Field, v: Field, x: jax.Array) -> jax.Array:
+        return -laplacian(v)(x) + u(x) * partial(v, 0)(x)
+
+    return Problem(
+        Box((0.0, 0.0), (1.0, 1.0)),
+        {
+            "interior": [
+                lambda u, v, x: reaction(u, v, x) - reaction(exact_u, exact_v, x),
+                lambda u, v, x: transport(u, v, x) - transport(exact_u, exact_v, x),
+            ],
+            "boundary": [lambda u, v, x: u(x) - exact_u(x), lambda u, v, x: v(x) - exact_v(x)],
+        },
+        fields=("u", "v"),
+    )
+
+
 def main(quick: bool = False) -> None:
-    """Prints, for each form of the constraints, the seconds of a solve beside those of its factorisations."""
-    num_interior, num_boundary, repeats = (90, 30, 1) if quick else (900, 300, 20)
-    num_points = num_interior + num_boundary
-    problem = get("elliptic").build()
-    table = Table(title=f"full GP beside SciPy (bar {BAR}), elliptic, {num_points} points, Gaussian(0.2), nugget {NUGGET:g}")
-    for column in ("form", "steps", "compile s", "run ms", "factor ms", "steps ms", "run/factor", "run/steps"):
+    """Prints, for a problem of one field in each form and for a system of two, seconds beside those of its factorisations."""
+    num_interior, num_boundary, repeats = (90, 30, 1) if quick else (900, 300, 100)
+    table = Table(title=f"full GP beside SciPy (bar {BAR}), Gaussian(0.2), nugget {NUGGET:g}")
+    for column in ("problem", "N", "form", "steps", "compile s", "run ms", "factor ms", "steps ms", "run/factor", "run/steps"):
         table.add_column(column, justify="right")
-    for form in ("linearize",) if quick else ("linearize", "relax", "eliminate"):
-        method = FullBatch(constraints=form)
-
-        def run(method: FullBatch = method) -> Solution:
-            return solve(problem, method=method, num_interior=num_interior, num_boundary=num_boundary, nugget=NUGGET)
-
+    elliptic, system = get("elliptic").build(), coupled()
+    rows = [("elliptic", elliptic, num_interior, num_boundary, form) for form in ("linearize", "relax", "eliminate")]
+    rows += [("system", system, num_interior // 2, num_boundary // 2, "linearize")]
+    for name, problem, interior, boundary, form in rows[::3] if quick else rows:
+        run = functools.partial(
+            solve, problem, Gaussian(0.2), method=FullBatch(constraints=form),
+            num_interior=interior, num_boundary=boundary, nugget=NUGGET,
+        )  # fmt: skip
         first = run()
         assert isinstance(first.predictor, Representer)
         matrix, prior = map(np.asarray, matrices(first.predictor))
         num_steps = len(first.history)
-        factored = prior if form == "eliminate" else None
-
-        def measure(run=run, matrix=matrix, factored=factored, prior=prior, num_steps=num_steps) -> tuple[float, ...]:
-            """In turn, so that what else the machine does disturbs all alike."""
-            return (
-                run().seconds.run,
-                seconds(lambda: scipy_factorisations(matrix, factored, num_steps)),
-                seconds(lambda: scipy_steps(prior, num_interior, num_steps)) if factored is None else math.nan,
-            )
-
-        best = [min(column) for column in zip(*(measure() for _ in range(repeats)), strict=True)]
-        ratios = [f"{best[0] / beside:.2f}" for beside in best[1:]]
-        cells = (f"{first.seconds.compile:.2f}", *(f"{1e3 * value:.0f}" for value in best), *ratios)
-        table.add_row(form, str(num_steps), *cells)
-    Console().print(table)
+        calls: list[Callable[[], float]] = [
+            lambda run=run: run().seconds.run,
+            lambda args=(matrix, prior if form == "eliminate" else None, num_steps): seconds(scipy_factorisations, *args),
+        ]
+        if problem is elliptic and form != "eliminate":
+            calls.append(lambda args=(prior, interior, num_steps): seconds(scipy_steps, *args))
+        # In turn, so that what else the machine does disturbs all alike.
+        best = [min(column) for column in zip(*([call() for call in calls] for _ in range(repeats)), strict=True)]
+        numbers = [f"{1e3 * value:.0f}" for value in best] + ["–"] * (3 - len(best))
+        ratios = [f"{best[0] / beside:.2f}" for beside in best[1:]] + ["–"] * (3 - len(best))
+        table.add_row(name, str(len(matrix)), form, str(num_steps), f"{first.seconds.compile:.2f}", *numbers, *ratios)
+    Console(width=110).print(table)

@@ -135,8 +135,9 @@ def test_blocks_are_the_gram_matrix(system):
     kernels = Gaussian(0.4), Matern(9 / 2, 0.7)
     dense = np.asarray(gram(kernels, system.functionals))
     blocks = block_gram(kernels, system.functionals, system.layout)
-    # Conditions: inside, on the boundary, data. Operators: u, v, u_x, Δu, Δv; u, v; u.
-    assert len(blocks.blocks) == 5 * 5 + 5 * 2 + 5 * 1 + 2 * 2 + 2 * 1 + 1
+    # Inside u, u_x, Δu and v, Δv; on the boundary u and v; u in the data. The fields are independent: no blocks between them.
+    inside, boundary = 3 * 3 + 2 * 2 + 3 * 1 + 2 * 1 + 3 * 1, 1 + 1 + 1
+    assert len(blocks.blocks) == inside + boundary + 1
     np.testing.assert_allclose(np.triu(blocks.upper_triangle()), np.triu(dense), rtol=1e-12)
     vector = jnp.asarray(RNG.normal(size=36))
     np.testing.assert_allclose(blocks @ vector, dense @ vector, rtol=1e-11, atol=1e-9)
@@ -173,6 +174,23 @@ def test_values_of_different_operators_that_follow_one_another_stay_apart():
     assert sides.functionals.sizes == (2, 1)
     conditioned = np.triu(rows.conditioned(in_blocks(matrix, sides.layout), jnp.zeros(3)))
     np.testing.assert_allclose(conditioned, np.triu(dense @ matrix @ dense.T), rtol=1e-12, atol=1e-12)
+
+
+def test_conditions_that_look_at_the_same_operators_are_one_block():
+    data = [Observations(RNG.random((n, 2)), np.zeros(n), noise=0.1 * n, name=f"data{n}") for n in (2, 3)]
+    problem = Problem(
+        SQUARE,
+        {"interior": lambda u, x: laplacian(u)(x) - u(x) ** 2, "left": lambda u, x: u(x) ** 3, "right": lambda u, x: 2 * u(x)},
+        observations=data,
+    )
+    several = collocate(problem, problem.sample(4, 3))
+    assert len(several.parts) == 5
+    assert [num_points for _, num_points in several.layout] == [4, several.num_points - 4]
+    latent = jnp.asarray(RNG.normal(size=several.functionals.size))
+    linear, dense = linearize(several, latent), dense_rows(several, latent)
+    np.testing.assert_allclose(linear.rows.times(jnp.eye(several.functionals.size)), dense, atol=1e-12)
+    np.testing.assert_allclose(linear.rhs, dense @ latent - residual(several, latent), atol=1e-12)
+    assert linear.rows.layout == several.layout
 
 
 def test_elimination_makes_exact_equations_hold_and_leaves_noisy_data_alone(system):

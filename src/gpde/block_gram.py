@@ -1,4 +1,4 @@
-r"""The Gram matrix of a problem as the full GP uses it: in blocks, half of them, each pair of points looked at once."""
+r"""The Gram matrix of a problem as the full GP uses it: in blocks, between two parts only one way."""
 
 import functools
 import itertools
@@ -7,30 +7,27 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gpde.functionals import Functionals, Kernels, block
+from gpde.functionals import Functionals, Kernels, block, share_a_field
 from gpde.gram import add_diagonal
 
 Layout = tuple[tuple[tuple[int, ...], int], ...]
 """For every part of a problem: where the values of its operators begin in the latent vector, and at how many points."""
 
 
-# Up to so many rows of blocks, a matrix is the sum of its blocks padded with zeros: sums fuse into one loop over the result,
-# where joining copies it. But every entry of a sum looks at every block, so many of them are joined.
-_MOST_PADDED = 4
-
-
 class BlockGram(eqx.Module):
     r"""$\kappa(\phi, \phi)$ in blocks, one per pair of operators of each pair of parts, keyed by where rows and columns begin.
 
-    Of two blocks that are each other's transpose, one may be left out. They are never joined: that would copy the matrix.
+    Left out are blocks of zeros, and the second of two that are each other's transpose. Methods work on
+    the rest as they are: to join them copies the matrix.
     """
 
     blocks: dict[tuple[int, int], Float[Array, "_ _"]]
 
-    def __getitem__(self, place: tuple[slice, slice]) -> Float[Array, "rows columns"]:
-        """The covariances of the values of one operator on a part with those of another."""
-        i, j = place[0].start, place[1].start
-        return self.blocks[i, j] if (i, j) in self.blocks else self.blocks[j, i].T
+    def between(self, i: int, j: int) -> Float[Array, "rows columns"] | None:
+        """The covariances of values of one operator on a part with those of another, or None where they are zero."""
+        if (i, j) in self.blocks:
+            return self.blocks[i, j]
+        return self.blocks[j, i].T if (j, i) in self.blocks else None
 
     def __matmul__(self, vector: Float[Array, " size"]) -> Float[Array, " size"]:
         sums: dict[int, list[Array]] = {}
@@ -50,20 +47,20 @@ class BlockGram(eqx.Module):
         return BlockGram(added)
 
     def upper_triangle(self) -> Float[Array, "size size"]:
-        """As one matrix, with zeros below its diagonal blocks."""
+        """As one matrix, with zeros below the blocks on its diagonal."""
         above = {(i, j): block for (i, j), block in self.blocks.items() if i <= j}
         mirrored = {(j, i): block.T for (i, j), block in self.blocks.items() if i > j and (j, i) not in self.blocks}
         return join_upper(above | mirrored)
 
 
 def join_upper(blocks: dict[tuple[int, int], Float[Array, "_ _"]]) -> Float[Array, "size size"]:
-    """One matrix of all blocks on and above its diagonal, keyed by where rows and columns begin; zeros below."""
+    """One matrix of the blocks on and above its diagonal, keyed by where rows and columns begin; zeros where there is none."""
     lengths = {i: len(block) for (i, j), block in sorted(blocks.items()) if i == j}
-    size = sum(lengths.values())
-    if len(lengths) <= _MOST_PADDED:
-        padded = (jnp.pad(b, [(k, size - k - lengths[k]) for k in place]) for place, b in blocks.items())
-        return functools.reduce(jnp.add, padded)
-    return jnp.block([[blocks.get((i, j), jnp.zeros((m, n))) for j, n in lengths.items()] for i, m in lengths.items()])
+    rows = []
+    for i, m in lengths.items():
+        row = jnp.concatenate([blocks.get((i, j), jnp.zeros((m, n))) for j, n in lengths.items() if j >= i], axis=1)
+        rows.append(jnp.pad(row, ((0, 0), (i, 0))))
+    return jnp.concatenate(rows)
 
 
 def block_gram(kernels: Kernels, functionals: Functionals, layout: Layout) -> BlockGram:
@@ -73,5 +70,7 @@ def block_gram(kernels: Kernels, functionals: Functionals, layout: Layout) -> Bl
         # Computed on the same arrays of points, blocks share what is costly: distances and their exponentials.
         x, y = functionals.points_from(rows[0], num_rows), functionals.points_from(columns[0], num_columns)
         for i, j in itertools.product(rows, columns):
-            blocks[i, j] = block(kernels, functionals.operator_at(i), functionals.operator_at(j), x, y)
+            left, right = functionals.operator_at(i), functionals.operator_at(j)
+            if share_a_field(left, right):
+                blocks[i, j] = block(kernels, left, right, x, y)
     return BlockGram(blocks)

@@ -117,20 +117,32 @@ class Rows(eqx.Module):
     def conditioned(
         self, matrix: Float[Array, "size size"] | BlockGram, noise: Float[Array, " equations"]
     ) -> Float[Array, "equations equations"]:
-        r"""$\Psi K \Psi^T + \Lambda$ in one pass over $K$: its upper triangle, all that a factorisation reads; zeros below."""
-        terms = self._terms
-        starts = itertools.accumulate((len(row[0][1]) for row in terms), initial=0)
-        equations = [(start, row, noise[start : start + len(row[0][1])]) for start, row in zip(starts, terms, strict=False)]
-        blocks = {(i, i): add_diagonal(_between(matrix, row, row), own) for i, row, own in equations}
-        for (i, left, _), (j, right, _) in itertools.combinations(equations, 2):
-            blocks[i, j] = _between(matrix, left, right)
+        r"""$\Psi K \Psi^T + \Lambda$ in one pass over $K$, with zeros below the blocks on its diagonal.
+
+        A factorisation reads the upper triangle alone (`gram.factor`); so must everything else.
+        """
+        equations = []
+        start = 0
+        for terms in self._terms:
+            size = len(terms[0][1])
+            equations.append((start, terms, noise[start : start + size]))
+            start += size
+        blocks = {}
+        for (i, left, own), (j, right, _) in itertools.combinations_with_replacement(equations, 2):
+            if (covariances := _between(matrix, left, right)) is not None:
+                blocks[i, j] = add_diagonal(covariances, own) if i == j else covariances
         return join_upper(blocks)
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
         r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
         return jnp.concatenate(
             [
-                _sum(a * jnp.diagonal(matrix[rows, columns]) * b for rows, a in terms for columns, b in terms)
+                _sum(
+                    a * jnp.diagonal(block) * b
+                    for rows, a in terms
+                    for columns, b in terms
+                    if (block := _block(matrix, rows, columns)) is not None
+                )
                 for terms in self._terms
             ]
         )
@@ -165,7 +177,17 @@ class Collocation(eqx.Module):
 
     @property
     def layout(self) -> Layout:
-        return tuple((p.starts, p.num_points) for p in self.parts)
+        return tuple((group[0].starts, sum(p.num_points for p in group)) for group in self._groups)
+
+    @property
+    def _groups(self) -> list[list[Part]]:
+        """Parts that follow one another and have one equation with the same operators: in every vector they are as one.
+
+        Many small sets of data, or a condition stated side by side, are then no more work than one.
+        """
+        places = enumerate(self.parts)
+        runs = itertools.groupby(places, lambda p: p[1].reading.operators if p[1].num_equations == 1 else p[0])
+        return [[part for _, part in run] for _, run in runs]
 
     @property
     def order(self) -> int:
@@ -195,11 +217,13 @@ class Collocation(eqx.Module):
 
     def linearize(self, latent: Float[Array, " size"]) -> Linearization:
         tables, moved = [], []
-        for part in self.parts:
-            values = part.values(latent)
-            a = part.gradient(values)
-            tables.append(Table(part.starts, a))
-            moved.append(jnp.einsum("ped,pd->pe", a, values) - part.residual(values))
+        for group in self._groups:
+            coefficients = []
+            for part in group:
+                values = part.values(latent)
+                coefficients.append(a := part.gradient(values))
+                moved.append(jnp.einsum("ped,pd->pe", a, values) - part.residual(values))
+            tables.append(Table(group[0].starts, jnp.concatenate(coefficients)))
         return Linearization(Rows(tuple(tables), self.functionals.size), _flat(moved))
 
     def eliminate(self, latent: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -253,9 +277,15 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
     return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
 
 
-def _between(matrix: Float[Array, "size size"] | BlockGram, left: Terms, right: Terms) -> Float[Array, "left right"]:
-    """The covariances of one equation's points with another's."""
-    return _sum(a[:, None] * matrix[rows, columns] * b[None, :] for rows, a in left for columns, b in right)
+def _between(matrix: Float[Array, "size size"] | BlockGram, left: Terms, right: Terms) -> Float[Array, "left right"] | None:
+    """The covariances of one equation's points with another's, or None where they are zero."""
+    blocks = [(a, _block(matrix, rows, columns), b) for rows, a in left for columns, b in right]
+    terms = [a[:, None] * block * b[None, :] for a, block, b in blocks if block is not None]
+    return _sum(terms) if terms else None
+
+
+def _block(matrix: Float[Array, "size size"] | BlockGram, rows: slice, columns: slice) -> Float[Array, "left right"] | None:
+    return matrix.between(rows.start, columns.start) if isinstance(matrix, BlockGram) else matrix[rows, columns]
 
 
 def _sum(terms: Iterable[Array]) -> Array:

@@ -48,6 +48,11 @@ class Functionals(eqx.Module):
         return group, start - starts[group]
 
 
+def share_a_field(left: LinearOperator, right: LinearOperator) -> bool:
+    """Whether two operators look at a common field; if not, their values are independent."""
+    return not {field for field, _ in left}.isdisjoint(field for field, _ in right)
+
+
 def pair_covariance(kernels: Kernels, left: LinearOperator, right: LinearOperator) -> Callable[[Array, Array], Array]:
     r"""$(x, y) \mapsto \kappa(\delta_x \circ L, \delta_y \circ L')$, summed over the fields both look at."""
     right_terms = dict(right)

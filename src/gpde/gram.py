@@ -41,7 +41,10 @@ def factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"]
 
 
 def large_factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "size size"], Bool[Array, ""]]:
-    """`factor` of a single large matrix, without the pass that clears what lies above the diagonal: do not read it."""
+    """`factor` of a single large matrix, without the pass that clears what lies above the diagonal: do not read it.
+
+    It has no batched form and no derivative.
+    """
     return jax.lax.platform_dependent(matrix, cpu=_lapack_factor, default=factor)
 
 
@@ -56,7 +59,7 @@ def _lapack_factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "siz
 @functools.cache
 def _load_lapack() -> None:
     """JAX looks up LAPACK's functions when it compiles its first factorisation; a call by name crashes before that."""
-    with jax.ensure_compile_time_eval():
+    with jax.ensure_compile_time_eval(), jax.default_device(jax.devices("cpu")[0]):
         jnp.linalg.cholesky(jnp.eye(1))
 
 

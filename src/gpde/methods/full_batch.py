@@ -48,6 +48,7 @@ class State(NamedTuple):
     r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the Gram matrix and what was made of it.
 
     Elimination keeps the factor of its prior, $K = U^TU$, by rows: LAPACK made $U^T$ by columns, which is the same memory.
+    Below its diagonal stands what LAPACK did not clear.
     """
 
     latent: Float[Array, " size"]
