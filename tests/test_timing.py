@@ -44,6 +44,22 @@ def test_compile_and_run_add_up_to_the_wall_clock():
     assert clock.compile < elapsed - 0.2
 
 
+def test_an_event_swallows_those_it_contains_and_nothing_else(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("gpde.timing.time.perf_counter", lambda: now)
+    with CompileClock() as clock:
+        now = 5.0
+        clock.add(2.0)  # from 3 to 5
+        now = 6.0
+        clock.add(4.0)  # from 2 to 6: around it
+        assert clock.compile == 4.0
+        now = 9.0
+        clock.add(1.0)  # from 8 to 9: apart
+        assert clock.compile == 5.0
+        now = 10.0
+    assert clock.run == 5.0
+
+
 def test_clocks_nest():
     function, x = fresh_function(4), jnp.eye(3)
     with CompileClock() as outer:

@@ -58,9 +58,8 @@ def _lapack_factor(matrix: Float[Array, "size size"]) -> tuple[Float[Array, "siz
 
 @functools.cache
 def _load_lapack() -> None:
-    """JAX looks up LAPACK's functions when it compiles its first factorisation; a call by name crashes before that."""
-    with jax.ensure_compile_time_eval(), jax.default_device(jax.devices("cpu")[0]):
-        jnp.linalg.cholesky(jnp.eye(1))
+    """JAX looks up LAPACK's functions when it translates its first factorisation; a call by name crashes before that."""
+    jax.jit(jnp.linalg.cholesky).trace(jax.ShapeDtypeStruct((1, 1), np.float64)).lower(lowering_platforms=("cpu",))
 
 
 def add_diagonal(matrix: Float[Array, "size size"], diagonal: Float[Array, " size"]) -> Float[Array, "size size"]:

@@ -17,14 +17,14 @@ class CompileClock:
     """Measures a block's wall-clock time and, apart, the time JAX spent tracing and compiling in it."""
 
     def __init__(self) -> None:
-        self.compile = 0.0
         self.total = 0.0
+        self._spans: list[tuple[float, float]] = []  # disjoint, one after the other
 
     def __enter__(self) -> "CompileClock":
         if not _listening:
             jax.monitoring.register_event_duration_secs_listener(_heard)
             _listening.append(True)
-        self._covered = self._start = time.perf_counter()
+        self._start = time.perf_counter()
         _clocks.append(self)
         return self
 
@@ -33,10 +33,16 @@ class CompileClock:
         self.total = time.perf_counter() - self._start
 
     def add(self, duration: float) -> None:
-        # Traces nest: an event that ends now counts only from where the last one ended.
-        now = time.perf_counter()
-        self.compile += max(0.0, now - max(self._covered, now - duration))
-        self._covered = now
+        """Counts an event that ends now. Traces nest: it swallows those that it contains."""
+        end = time.perf_counter()
+        start = max(self._start, end - duration)
+        while self._spans and self._spans[-1][1] > start:
+            start = min(start, self._spans.pop()[0])
+        self._spans.append((start, end))
+
+    @property
+    def compile(self) -> float:
+        return sum((end - start for start, end in self._spans), start=0.0)
 
     @property
     def run(self) -> float:
