@@ -137,6 +137,19 @@ def test_the_history_counts_steps_even_if_an_entry_stands_for_many():
     assert np.array_equal(history.lines[0].get_xdata(), [100, 150])
 
 
+def test_the_objective_is_drawn_beside_the_history_on_a_scale_of_its_own():
+    history = [{"residual": 1.0, "step": 0.5, "objective": 1e9}, {"residual": 1e-3, "step": 1e-4, "objective": 1e4}]
+    panels = plot_solution(dataclasses.replace(square(), history=history), grid=(5, 5)).axes
+    left = next(axes for axes in panels if axes.get_title(loc="left").startswith("history"))
+    right = next(axes for axes in panels if axes.get_ylabel() == "objective")
+    assert np.array_equal(right.lines[0].get_ydata(), [1e9, 1e4])
+    assert right.get_yscale() == "log"
+    legend: Any = left.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["residual", "step", "objective"]
+    without = plot_solution(square(), grid=(5, 5)).axes
+    assert not any(axes.get_ylabel() == "objective" for axes in without)
+
+
 def test_a_figure_is_written_and_leaves_no_state_behind(tmp_path):
     from matplotlib import pyplot, rcParams
 

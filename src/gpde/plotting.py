@@ -1,4 +1,4 @@
-"""Figures of solutions: truth, solution, error, points and history."""
+"""Figures of solutions: truth, solution, error, points and the history of the run."""
 
 import os
 from collections.abc import Sequence
@@ -233,20 +233,30 @@ class _Plane:
 
 
 def _draw_history(axes: "Axes", solution: Any) -> None:
-    """How the step and the residual fell, on a logarithmic scale."""
+    """How the residual, the step and, on a scale of its own, what is minimised fell, on logarithmic scales."""
     # An entry may stand for many steps.
     steps = np.cumsum([info.get("num_steps", 1) for info in solution.history], dtype=int)
-    wanted: tuple[tuple[str, str], ...] = (("residual", _BLUE), ("step", _ORANGE), ("loss", _BLUE))
-    for name, colour in wanted:
+
+    def draw(panel: "Axes", name: str, colour: str) -> None:
         numbers = [(i, info[name]) for i, info in zip(steps, solution.history, strict=True) if info.get(name, 0.0) > 0]
         if numbers:
-            axes.semilogy(*zip(*numbers, strict=True), "o-" if len(numbers) < 60 else "-", ms=3, color=colour, label=name)
+            panel.semilogy(*zip(*numbers, strict=True), "o-" if len(numbers) < 60 else "-", ms=3, color=colour, label=name)
+
+    for name, colour in (("residual", _BLUE), ("step", _ORANGE), ("loss", _BLUE)):
+        draw(axes, name, colour)
     axes.set_title(f"history ({solution.result.method})")
     axes.set_xlabel("step")
     if 0 < len(steps) < 12:
         axes.set_xticks(steps)
-    if axes.lines:
-        axes.legend(fontsize=7)
+    lines = list(axes.lines)
+    if any(info.get("objective", 0.0) > 0 for info in solution.history):
+        right = axes.twinx()
+        right.spines["right"].set_visible(True)
+        draw(right, "objective", _GREY)
+        right.set_ylabel("objective", color=_GREY)
+        lines += right.lines
+    if lines:
+        axes.legend(handles=lines, fontsize=7)
 
 
 def _error_title(error: np.ndarray) -> str:
