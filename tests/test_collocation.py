@@ -133,8 +133,8 @@ def in_blocks(matrix, layout):
 
 def test_blocks_are_the_gram_matrix(system):
     kernels = Gaussian(0.4), Matern(9 / 2, 0.7)
-    dense = np.asarray(gram(kernels, system.functionals))
-    blocks = block_gram(kernels, system.functionals, system.layout)
+    dense = np.asarray(eqx.filter_jit(gram)(kernels, system.functionals))
+    blocks = eqx.filter_jit(block_gram)(kernels, system.functionals, system.layout)
     # Inside u, u_x, Δu and v, Δv; on the boundary u and v; u in the data. The fields are independent: no blocks between them.
     inside, boundary = 3 * 3 + 2 * 2 + 3 * 1 + 2 * 1 + 3 * 1, 1 + 1 + 1
     assert len(blocks.blocks) == inside + boundary + 1
@@ -149,15 +149,14 @@ def test_blocks_are_the_gram_matrix(system):
 
 @pytest.mark.parametrize("num_parts", [1, 2, 4, 5, 9])
 def test_blocks_join_to_one_matrix_however_many_they_are(num_parts):
-    sizes = RNG.integers(1, 5, size=num_parts)
-    starts = np.cumsum(sizes) - sizes
-    matrix = np.triu(RNG.normal(size=(sizes.sum(), sizes.sum())))
-    blocks = {
-        (int(i), int(j)): jnp.asarray(matrix[i : i + m, j : j + n])
-        for (i, m), (j, n) in itertools.combinations_with_replacement(zip(starts, sizes, strict=True), 2)
-    }
-    shuffled = dict(RNG.permutation(np.array(list(blocks.items()), dtype=object)).tolist())
-    np.testing.assert_array_equal(join_upper(shuffled), matrix)
+    rng = np.random.default_rng(num_parts)
+    sizes = rng.integers(1, 5, size=num_parts).tolist()
+    starts = (np.cumsum(sizes) - sizes).tolist()
+    matrix = np.triu(rng.normal(size=(sum(sizes), sum(sizes))))
+    pairs = list(itertools.combinations_with_replacement(zip(starts, sizes, strict=True), 2))
+    rng.shuffle(pairs)  # in any order
+    blocks = {(i, j): jnp.asarray(matrix[i : i + m, j : j + n]) for (i, m), (j, n) in pairs}
+    np.testing.assert_array_equal(join_upper(blocks), matrix)
 
 
 def test_values_of_different_operators_that_follow_one_another_stay_apart():

@@ -194,7 +194,7 @@ def grounded(u, x):
     return u(x)
 
 
-@pytest.mark.parametrize("constraints", ["eliminate", "relax"])
+@pytest.mark.parametrize("constraints", ["eliminate", pytest.param("relax", marks=pytest.mark.slow)])
 def test_bounds_that_bind_are_kept_exactly_and_the_step_is_optimal_among_all_within_them(constraints):
     most, gamma = 0.6, 5.0
     setup = setup_of(Problem(Box((0.0, 0.0), (1.0, 1.0)), {"interior": hump, "boundary": grounded}))
@@ -324,7 +324,7 @@ def test_what_is_kept_between_steps_changes_nothing(budget):
     np.testing.assert_allclose(kept.latent, plain.latent, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("budget", [0.0, 100.0])
+@pytest.mark.parametrize("budget", [0.0, pytest.param(100.0, marks=pytest.mark.slow)])
 def test_disjoint_batches_stepped_together_give_what_they_give_one_by_one(budget):
     settings = {"batch_size": 10, "num_steps": 300, "proximal_weight": "geometric(10, 1e4, 3)", "memory_budget": budget}
     one_by_one = small_run(MiniBatch(**settings))
