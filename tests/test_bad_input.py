@@ -169,11 +169,55 @@ CASES = {
     ),
     "a branch on the unknown": (
         lambda: inside(lambda u, x: 1.0 if u(x) > 0 else u(x)),
-        r"could not be evaluated.*boolean.*written for one point `x` with jax.numpy",
+        r"an `if`, .* asks whether a value of x or of the unknown is true.*write `jnp.where",
+    ),
+    "a maximum of Python's": (
+        lambda: inside(lambda u, x: max(x[0], 0.5) * u(x)),
+        r"an `if`, .*`max`.*`jnp.maximum",
     ),
     "numpy instead of jax.numpy": (
         lambda: inside(lambda u, x: np.sin(u(x))),
-        r"could not be evaluated.*written for one point `x` with jax.numpy",
+        r"a function of numpy was given x.*`jnp.sin`, not `np.sin`",
+    ),
+    "a number taken out of the unknown": (
+        lambda: inside(lambda u, x: float(u(x)) * u(x)),
+        r"a number was needed where x.*`float\(...\)`",
+    ),
+    "an index past the end": (
+        lambda: inside(lambda u, x: laplacian(u)(x) - x[2]),
+        r"takes an index past the end: .*index 2 is out of bounds.*has the coordinates `x\[0\]`, `x\[1\]`",
+    ),
+    "an index past the end inside a derivative": (
+        lambda: inside(lambda u, x: divergence(lambda y: y[-3] * gradient(u)(y))(x)),
+        r"takes an index past the end",
+    ),
+    "the component of a gradient that does not exist": (
+        lambda: inside(lambda u, x: gradient(u)(x)[2]),
+        r"takes an index past the end: .*index 2",
+    ),
+    "the point before the unknown": (
+        lambda: inside(lambda x, u: u(x) - x[0]),
+        r"takes `\(x, u\)`; the order is `\(u, x\)`: .*the point last",
+    ),
+    "the point before the unknown under other names": (
+        lambda: inside(lambda p, w: w(p) - p[0]),
+        r"a function was indexed or a number was called.*`\(u, x\)`",
+    ),
+    "a function used as a number": (
+        lambda: inside(lambda u, x: -laplacian(u) + u(x)),
+        r"a function was used as a number.*`laplacian\(u\)\(x\)`",
+    ),
+    "an operator of a number": (
+        lambda: inside(lambda u, x: laplacian(u(x))(x)),
+        r"`laplacian` takes a function.*`laplacian\(u\)\(x\)`, not `laplacian\(u\(x\)\)`",
+    ),
+    "a coordinate by its name": (
+        lambda: inside(lambda u, x: partial(u, "x")(x)),
+        r"`partial`: a coordinate is named by its number, 0 for the first one.*came 'x'",
+    ),
+    "a function of a function": (
+        lambda: inside(lambda u, x: jnp.sin(u)),
+        r"a function was given where a number belongs; take it at x, as `jnp.sin\(u\(x\)\)`",
     ),
     "a name that does not exist": (lambda: inside(lambda u, x: u(x) - sourc(x)), r"NameError: name 'sourc' is not defined"),
     "complex values": (lambda: inside(lambda u, x: 1j * u(x)), r"has complex values; state its real and its imaginary part"),

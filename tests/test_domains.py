@@ -164,10 +164,17 @@ def test_a_split_gives_what_is_left_to_the_largest_remainder_then_to_the_first()
     assert split(0, [1.0, 2.0]) == [0, 0]
 
 
-def test_the_boundary_shares_its_points_in_proportion_to_length():
-    points = Box((0, 0), (1, 3)).sample("boundary", 80)
-    box = Box((0, 0), (1, 3))
-    assert [int(box.on_part(side, points).sum()) for side in ("left", "right", "bottom", "top")] == [30, 30, 10, 10]
+@pytest.mark.parametrize("upper", [(1, 3), (1e-4, 1e3)])
+def test_the_sides_of_a_box_share_its_points_alike_in_any_units(upper):
+    box = Box((0, 0), upper)
+    points = box.sample("boundary", 80)
+    assert [int(box.on_part(side, points).sum()) for side in ("left", "right", "bottom", "top")] == [20, 20, 20, 20]
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 1.0, 1e9])
+def test_initial_values_and_sides_share_points_alike_in_any_unit_of_time(seconds):
+    domain = SpaceTime(Box((0, 0), (2, 2)), 0, seconds)
+    assert [domain.atom_share(part) for part in ("initial", "left", "top", "final")] == [1.0, 1.0, 1.0, 1.0]
 
 
 def test_an_end_of_an_interval_is_given_once():

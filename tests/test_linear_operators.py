@@ -49,20 +49,20 @@ def test_only_the_value_of_one_field_is_a_point_value():
 
 def test_rows_that_share_a_combination_of_derivatives_give_one_operator():
     rows = np.array([[5.0, 0, 0, -1, 0, -1], [0.3, 0, 0, 2, 0, 2], [1.0, 0, 0, 0, 0, 0]])
-    operators, pivots = row_space(rows, COLUMNS, minimal=True)
+    operators, pivots = row_space(rows, COLUMNS, (1.0, 1.0), minimal=True)
     assert operators == (VALUE, LAPLACIAN)
     assert pivots == (U, U_XX)
 
 
 def test_derivatives_are_kept_apart_on_request():
-    operators, pivots = row_space(np.array([[0.0, 0, 0, -1, 0, -3]]), COLUMNS, minimal=False)
+    operators, pivots = row_space(np.array([[0.0, 0, 0, -1, 0, -3]]), COLUMNS, (1.0, 1.0), minimal=False)
     assert [operator_text(o, ("u",), ("x", "y")) for o in operators] == ["u_xx", "u_yy"]
     assert pivots == (U_XX, U_YY)
 
 
 def test_coefficients_keep_the_decimals_that_were_meant():
     # 1 - 0.98 is 0.020000000000000018 in floating point.
-    (((operator,),), _) = row_space(np.array([[0.0, 1.0, 0, 0, 0, -(1 - 0.98)]]), COLUMNS, minimal=True)
+    (((operator,),), _) = row_space(np.array([[0.0, 1.0, 0, 0, 0, -(1 - 0.98)]]), COLUMNS, (1.0, 1.0), minimal=True)
     assert operator == (0, (((1, 0), 1.0), ((0, 2), -0.02)))
 
 
@@ -70,7 +70,7 @@ def test_coefficients_keep_the_decimals_that_were_meant():
 def test_every_row_is_a_combination_of_the_operators_with_its_pivot_entries_as_weights(basis, weights):
     rows = (weights @ basis).astype(float)
     hypothesis.assume(np.any(rows))
-    operators, pivots = row_space(rows, COLUMNS, minimal=True)
+    operators, pivots = row_space(rows, COLUMNS, (1.0, 1.0), minimal=True)
     assert len(operators) == np.linalg.matrix_rank(rows)
     columns = [COLUMNS.index(pivot) for pivot in pivots]
     np.testing.assert_allclose(rows[:, columns] @ coefficient_matrix(operators, COLUMNS), rows, atol=1e-8 * np.abs(rows).max())

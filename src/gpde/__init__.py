@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gpde import problems as problems
     from gpde.domains import Box as Box
     from gpde.domains import SpaceTime as SpaceTime
+    from gpde.kernels import Constant as Constant
     from gpde.kernels import FunctionKernel as FunctionKernel
     from gpde.kernels import Gaussian as Gaussian
     from gpde.kernels import Matern as Matern
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "domains": ("Box", "SpaceTime"),
-    "kernels": ("FunctionKernel", "Gaussian", "Matern"),
+    "kernels": ("Constant", "FunctionKernel", "Gaussian", "Matern"),
     "methods": ("Consensus", "FullBatch", "MiniBatch"),
     "operators": ("biharmonic", "directional", "divergence", "gradient", "hessian", "laplacian", "partial"),
     "problem": ("Defaults", "Observations", "Problem"),

@@ -311,7 +311,7 @@ def kernel_of(
     """The kernel asked for; what is not said is as in the problem's own kernel. None if nothing is said."""
     if name is None and not lengthscale and amplitude is None:
         return None
-    from gpde.kernels import Gaussian, Matern
+    from gpde.kernels import Constant, Gaussian, Matern
 
     own = problem.defaults.kernel
     if name is not None and name not in flags.KERNELS:
@@ -319,7 +319,8 @@ def kernel_of(
     nu = flags.KERNELS[name] if name else getattr(own, "nu", None)
     scales = _numbers(lengthscale) if lengthscale else getattr(own, "lengthscale", 0.2 * problem.domain.extent)
     height = getattr(own, "amplitude", 1.0) if amplitude is None else amplitude
-    return Gaussian(scales, amplitude=height) if nu is None else Matern(nu, scales, amplitude=height)
+    chosen = Gaussian(scales, amplitude=height) if nu is None else Matern(nu, scales, amplitude=height)
+    return chosen + Constant(2.0) if own is None else chosen  # as `solve` would by itself
 
 
 def _numbers(texts: list[str]) -> float | list[float]:

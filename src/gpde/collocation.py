@@ -305,7 +305,7 @@ def _enough(condition: Condition, where: np.ndarray, problem: Problem, functiona
         return condition
     again = read(
         reading.equations, reading.names, problem.domain.dim, problem.fields, where,
-        functionals=functionals, num_probes=len(where),
+        units=reading.units, functionals=functionals, num_probes=len(where),
     )  # fmt: skip
     return dataclasses.replace(condition, reading=again)
 

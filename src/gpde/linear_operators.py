@@ -12,7 +12,10 @@ r"""For each field the operator looks at: its index and the terms $c_\alpha \par
 Derivative = tuple[int, MultiIndex]
 r"""One derivative of one field, $\partial^\alpha u_f$."""
 
-# Row spaces are decided at 1e-10 of the largest row: autodiff errors lie at 1e-15, meaningful coefficients far above.
+# Coefficients below this, relative to the largest of their row and in units of the domain, are what rounding left.
+_ROUNDING = 1e-13
+# Small coefficients are enlarged before ranks are decided, at most this much: their rounding errors are enlarged as well.
+_LARGEST_GAIN = 1e5
 _RANK_TOLERANCE = 1e-10
 
 
@@ -29,6 +32,17 @@ def point_value(field: int, dim: int) -> LinearOperator:
 def is_point_value(operator: LinearOperator) -> bool:
     """Whether it is the value of one field."""
     return len(operator) == 1 and len(operator[0][1]) == 1 and sum(operator[0][1][0][0]) == 0
+
+
+def derivative_units(columns: Sequence[Derivative], units: Sequence[float]) -> np.ndarray:
+    r"""The size of $\partial^\alpha u$ where u and coordinates in units of `units` are of order one."""
+    return np.array([np.prod(np.asarray(units) ** -np.asarray(alpha, dtype=float)) for _, alpha in columns])
+
+
+def operator_unit(operator: LinearOperator, units: Sequence[float]) -> float:
+    """The size of its largest term, likewise."""
+    terms = [(field, alpha) for field, terms in operator for alpha, _ in terms]
+    return float(np.max(np.abs([c for _, terms in operator for _, c in terms]) * derivative_units(terms, units)))
 
 
 def operator_text(operator: LinearOperator, fields: Sequence[str], coordinates: Sequence[str]) -> str:
@@ -54,14 +68,51 @@ def operator_text(operator: LinearOperator, fields: Sequence[str], coordinates: 
 
 
 def row_space(
-    rows: np.ndarray, columns: Sequence[Derivative], *, minimal: bool
+    rows: np.ndarray, columns: Sequence[Derivative], units: Sequence[float], *, minimal: bool
 ) -> tuple[tuple[LinearOperator, ...], tuple[Derivative, ...]]:
     """A basis of the row space in reduced echelon form as operators, and the derivatives at its pivots.
 
-    `columns` says which derivative each column belongs to. Without `minimal` every derivative that occurs is an operator.
+    `columns` says which derivative each column belongs to, `units` are the lengths of the domain. Without `minimal` every
+    derivative that occurs is an operator.
     """
-    basis, pivots = _echelon(rows) if minimal else _unit_rows(rows)
-    return tuple(_operator(row, columns) for row in basis), tuple(columns[p] for p in pivots)
+    gain = _column_gains(rows, columns, units)
+    present = np.flatnonzero(gain > 0)
+    if not minimal:
+        basis, pivots = np.eye(len(present)), list(range(len(present)))
+    else:
+        basis, pivots = _echelon(_normalized(rows[:, present] * gain[present]))
+    found = np.zeros((len(basis), len(columns)))
+    found[:, present] = np.where(np.abs(basis) > _RANK_TOLERANCE, basis, 0.0) / gain[present]
+    kept = [int(present[p]) for p in pivots]
+    found /= found[np.arange(len(kept)), kept][:, None]
+    return tuple(_operator(row, columns) for row in found), tuple(columns[p] for p in kept)
+
+
+def rows_outside(
+    rows: np.ndarray,
+    operators: Sequence[LinearOperator],
+    pivots: Sequence[Derivative],
+    columns: Sequence[Derivative],
+    units: Sequence[float],
+) -> np.ndarray:
+    """Which rows are finite and not combinations of the operators."""
+    rows = np.where(np.isfinite(rows).all(axis=-1, keepdims=True), rows, 0.0)
+    inside = rows[..., [columns.index(pivot) for pivot in pivots]] @ coefficient_matrix(operators, columns)
+    gain = _column_gains(rows.reshape(-1, len(columns)), columns, units)
+    return np.any(np.abs(rows - inside) * gain > 1e-8 * np.abs(rows * gain).max(axis=-1, keepdims=True), axis=-1)
+
+
+def _column_gains(rows: np.ndarray, columns: Sequence[Derivative], units: Sequence[float]) -> np.ndarray:
+    """What to multiply each column by so that its entries are of order one; zero for a column of rounding errors.
+
+    A diffusivity may be small in any units. It is no less a coefficient for that.
+    """
+    unit = derivative_units(columns, units)
+    scaled = _normalized(rows * unit)
+    if not len(scaled):
+        return np.zeros(len(columns))
+    size = np.abs(scaled).max(axis=0)
+    return np.where(size > _ROUNDING, unit / np.maximum(size, 1 / _LARGEST_GAIN), 0.0)
 
 
 def _normalized(rows: np.ndarray) -> np.ndarray:
@@ -69,13 +120,8 @@ def _normalized(rows: np.ndarray) -> np.ndarray:
     return rows[scale[:, 0] > 0] / scale[scale[:, 0] > 0]
 
 
-def _unit_rows(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    used = np.flatnonzero(np.abs(_normalized(rows)).max(axis=0) > _RANK_TOLERANCE)
-    return np.eye(rows.shape[1])[used], [int(column) for column in used]
-
-
 def _echelon(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    _, singular, basis = np.linalg.svd(_normalized(rows), full_matrices=False)
+    _, singular, basis = np.linalg.svd(rows, full_matrices=False)
     basis = basis[singular > _RANK_TOLERANCE * singular[0]]
     pivots: list[int] = []
     for column in range(basis.shape[1]):
@@ -96,7 +142,7 @@ def _echelon(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
 def _operator(row: np.ndarray, columns: Sequence[Derivative]) -> LinearOperator:
     by_field: dict[int, list[tuple[MultiIndex, float]]] = {}
     for coefficient, (field, alpha) in zip(row, columns, strict=True):
-        if abs(coefficient) > 1e-11:
+        if coefficient != 0:
             by_field.setdefault(field, []).append((alpha, _snap(float(coefficient))))
     return tuple((field, tuple(terms)) for field, terms in sorted(by_field.items()))
 

@@ -5,6 +5,7 @@ Every operator here is forward mode, one coordinate at a time, so that it compos
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,16 @@ from jaxtyping import Array, ArrayLike, Float
 
 Point = Float[Array, " dim"]
 Field = Callable[[Point], Array]
+
+
+def _function(u: Any, call: str) -> Any:
+    """`u` as it is, or an error for `laplacian(u(x))`."""
+    if not callable(u):
+        came = f"an array of shape {jnp.shape(u)}" if isinstance(u, jax.Array | np.ndarray) else type(u).__name__
+        raise ValueError(
+            f"`{call}` takes a function and gives a function, to be taken at x: `{call}(u)(x)`, not `{call}(u(x))`; came {came}"
+        )
+    return u
 
 
 def _axis(x: Array, axis: int, name: str) -> np.ndarray:
@@ -25,9 +36,14 @@ def _axis(x: Array, axis: int, name: str) -> np.ndarray:
 
 def partial(u: Field, *axes: int) -> Field:
     r"""$\partial_{a_1} \partial_{a_2} \cdots u$: `partial(u, 0)` is $u_{x_0}$, `partial(u, 0, 1)` is $u_{x_0 x_1}$."""
+    u = _function(u, "partial")
     if not axes:
         raise ValueError("`partial`: name at least one coordinate, as in `partial(u, 0)`.")
     for axis in axes:
+        if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+            raise ValueError(
+                f"`partial`: a coordinate is named by its number, 0 for the first one, as in `partial(u, 0)`; came {axis!r}"
+            )
         u = _directional_along_axis(u, axis)
     return u
 
@@ -41,16 +57,17 @@ def _directional_along_axis(u: Field, axis: int) -> Field:
 
 def gradient(u: Field) -> Field:
     r"""$\nabla u = (\partial_0 u, \partial_1 u, \dots)$."""
-    return jax.jacfwd(u)
+    return jax.jacfwd(_function(u, "gradient"))
 
 
 def hessian(u: Field) -> Field:
     r"""$(\partial_a \partial_b u)_{ab}$."""
-    return jax.jacfwd(jax.jacfwd(u))
+    return jax.jacfwd(jax.jacfwd(_function(u, "hessian")))
 
 
 def laplacian(u: Field, axes: tuple[int, ...] | None = None) -> Field:
     r"""$\Delta u = \sum_a \partial_a^2 u$, over all coordinates or the given ones (space without time, say)."""
+    u = _function(u, "laplacian")
 
     # One second directional derivative per coordinate: the Hessian is never formed.
     def value(x: Array) -> Array:
@@ -62,6 +79,7 @@ def laplacian(u: Field, axes: tuple[int, ...] | None = None) -> Field:
 
 def divergence(flux: Field) -> Field:
     r"""$\nabla \cdot F = \sum_a \partial_a F_a$ of a vector function $F$."""
+    flux = _function(flux, "divergence")
 
     def value(x: Array) -> Array:
         shape = jax.eval_shape(flux, x).shape
@@ -78,11 +96,12 @@ def divergence(flux: Field) -> Field:
 
 def biharmonic(u: Field) -> Field:
     r"""$\Delta^2 u = \Delta(\Delta u)$."""
-    return laplacian(laplacian(u))
+    return laplacian(laplacian(_function(u, "biharmonic")))
 
 
 def directional(u: Field, direction: ArrayLike | Sequence[float | int] | Field) -> Field:
     r"""$v \cdot \nabla u$ along a constant vector, or along $v(x)$ when `direction` is a function."""
+    u = _function(u, "directional")
 
     def value(x: Array) -> Array:
         vector = jnp.asarray(direction(x) if callable(direction) else direction, dtype=x.dtype)

@@ -174,9 +174,11 @@ class Problem:
             several = len(equations) > 1
             names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
             probes = self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230)
-            conditions.append(
-                Condition(part, read(equations, names, self.domain.dim, self.fields, probes, functionals=functionals))
-            )
+            reading = read(
+                equations, names, self.domain.dim, self.fields, probes,
+                units=self.domain.extent, functionals=functionals,
+            )  # fmt: skip
+            conditions.append(Condition(part, reading))
         observations: tuple[Observations, ...] = self.observations  # pyright: ignore[reportAssignmentType]
         for index, data in enumerate(observations):
             if data.points.shape[1] != self.domain.dim:
@@ -198,7 +200,7 @@ class Problem:
                 check_operator(data.operator, name, self.fields)
             reading = read(
                 (data.equation,), (name,), self.domain.dim, self.fields, data.points,
-                functionals=functionals,
+                units=self.domain.extent, functionals=functionals,
             )  # fmt: skip
             conditions.append(Condition(part, reading, data))
         return tuple(conditions)
@@ -209,13 +211,13 @@ class Problem:
         return tuple(a for a in atoms if a == part or a not in self.equations)
 
     def sample_part(self, part: str, num: int, sampling: str = "uniform", seed: int = 0) -> Float[np.ndarray, "points dim"]:
-        """Points on one part, split over its sides in proportion to their measure."""
+        """Points on one part, split over its sides by their share of the boundary."""
         atoms = self.atoms(part)
         if not atoms:
             raise ValueError(f"`Problem`: every side that '{part}' stands for has an equation of its own; leave '{part}' out.")
         if atoms == self.domain.covers(part):
             return self.domain.sample(part, num, sampling=sampling, seed=seed)
-        counts = split(num, [self.domain.measure(a) for a in atoms])
+        counts = split(num, [self.domain.atom_share(a) for a in atoms])
         return np.concatenate(
             [self.domain.sample(a, n, sampling=sampling, seed=seed) for a, n in zip(atoms, counts, strict=True)]
         )
@@ -231,7 +233,8 @@ class Problem:
     ) -> dict[str, Float[np.ndarray, "points dim"]]:
         """Points for every part with an equation: the user's where given, else drawn.
 
-        `num_boundary` points are shared by all parts other than the interior, in proportion to their measure.
+        `num_boundary` points are shared by all parts other than the interior, in proportion to their measure in units of the
+        domain (the four sides of a box are equals), and each gets one at least.
         """
         if points is not None and not isinstance(points, Mapping):
             raise ValueError(
@@ -246,8 +249,8 @@ class Problem:
         interior = _count("num_interior", num_interior, self.defaults.num_interior)
         boundary = _count("num_boundary", num_boundary, self.defaults.num_boundary)
         others = [part for part in names if part != "interior" and part not in given]
-        measures = [sum(self.domain.measure(a) for a in self.atoms(part)) for part in others]
-        counts = dict(zip(others, split(boundary, measures) if others else [], strict=True))
+        shares = [sum(self.domain.atom_share(a) for a in self.atoms(part)) for part in others]
+        counts = dict(zip(others, split(boundary, shares, least=1) if others else [], strict=True))
         counts["interior"] = interior
         out: dict[str, Float[np.ndarray, "points dim"]] = {}
         for part in names:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import functools
+import itertools
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gpde import io
-from gpde.equations import Reading, check_operator, known_derivatives, read, require_double_precision
+from gpde.equations import check_operator, requested_derivatives, require_double_precision
 from gpde.kernels import AbstractKernel, MultiIndex
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor, Info
@@ -71,17 +73,11 @@ class Solution:
             *fields, x = arguments
             return operator(*fields)(x)
 
-        # Every point is a probe: a coefficient that vanishes at most of them is seen at the others.
-        reading = read(
-            (equation,), (name,), where.shape[1], self.fields, where,
-            scalar=False, num_probes=len(where),
-        )  # fmt: skip
-        values = self.predictor.values(reading.operators, where)
-        return np.asarray(_outputs(reading)(jnp.asarray(where), jnp.asarray(values)))
+        return self._evaluated(equation, name, where, scalar=False)
 
     def residual(self, points: Any, part: str = "interior") -> Float[np.ndarray, "points *equations"]:
-        """What is left of the equations on `part`: they are evaluated on the solution itself, by differentiating it, and
-        not from the latent values."""
+        """What is left of the equations on `part`, as they are written: JAX differentiates the solution's own expansion around
+        each point, so that neither the latent values nor what was read of the equations has a part in it."""
         if self.problem is None:
             raise ValueError("`residual`: a file holds no equations; write `gpde.load(path, problem=...)`.")
         given = self.problem.equations.get(part)
@@ -89,34 +85,26 @@ class Solution:
             raise ValueError(f"`residual`: no equation holds on {part!r}; parts: {', '.join(self.problem.equations)}.")
         where = self._checked(points)
         equations = (given,) if callable(given) else tuple(given)
-        values = np.stack([self._evaluated(equation, where) for equation in equations], axis=1)
+        name = f"the equation on '{part}'"
+        values = np.stack([self._evaluated(equation, name, where) for equation in equations], axis=1)
         return values[:, 0] if callable(given) else values
 
-    def _evaluated(self, equation: Callable[..., Any], where: Float[np.ndarray, "points dim"]) -> np.ndarray:
-        """An equation on the solution: first which derivatives it asks for, then their values, then the equation."""
-        dim, num_fields = where.shape[1], len(self.fields)
-        asked: list[tuple[int, MultiIndex]] = []
+    def _evaluated(
+        self, equation: Callable[..., Any], name: str, where: Float[np.ndarray, "points dim"], *, scalar: bool = True
+    ) -> np.ndarray:
+        r"""An equation on the solution, which near each point is $\sum_\alpha \partial^\alpha u(x) (y - x)^\alpha/\alpha!$."""
+        dim = where.shape[1]
+        asked = requested_derivatives(equation, name, dim, self.fields, where[0], scalar=scalar)
+        order = max((sum(alpha) for _, alpha in asked), default=0)
+        indices = [alpha for alpha in itertools.product(range(order + 1), repeat=dim) if sum(alpha) <= order]
+        operators: list[LinearOperator] = [((f, ((alpha, 1.0),)),) for f in range(len(self.fields)) for alpha in indices]
+        values = self.predictor.values(operators, where).reshape(len(where), len(self.fields), len(indices))
 
-        def call(x: Array, derivative: Callable[[int, MultiIndex], Array]) -> Any:
-            fields = [
-                known_derivatives(lambda alpha, _, __, index=index: derivative(index, alpha), dim, {})
-                for index in range(num_fields)
-            ]
+        def at(x: Array, coefficients: Array) -> Any:
+            fields = [functools.partial(_polynomial, indices, own, x) for own in coefficients]
             return equation(*fields, x)
 
-        def record(index: int, alpha: MultiIndex) -> Array:
-            if (index, alpha) not in asked:
-                asked.append((index, alpha))
-            return jnp.zeros(())
-
-        jax.eval_shape(lambda x: call(x, record), jnp.asarray(where[0]))
-        operators: list[LinearOperator] = [((index, ((alpha, 1.0),)),) for index, alpha in asked]
-        values = jnp.asarray(self.predictor.values(operators, where))
-
-        def at(x: Array, v: Array) -> Any:
-            return call(x, lambda index, alpha: v[asked.index((index, alpha))])
-
-        return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(where), values))
+        return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(where), jnp.asarray(values)))
 
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """A figure: truth where it is known, solution, error, points and history; saved if a path is given."""
@@ -151,9 +139,17 @@ class Solution:
         return array
 
 
-@functools.lru_cache(maxsize=32)
-def _outputs(reading: Reading) -> Callable[[Array, Array], Array]:
-    return jax.jit(jax.vmap(reading.output))
+def _polynomial(indices: Sequence[MultiIndex], coefficients: Array, centre: Array, y: Array) -> Array:
+    r"""$\sum_\alpha c_\alpha (y - x)^\alpha/\alpha!$ around the centre $x$."""
+    away = y - centre
+    total = jnp.zeros((), dtype=y.dtype)
+    for alpha, coefficient in zip(indices, coefficients, strict=True):
+        term = coefficient / math.prod(map(math.factorial, alpha))
+        for axis, power in enumerate(alpha):
+            if power:
+                term = term * away[axis] ** power
+        total = total + term
+    return total
 
 
 def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpde.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
 from gpde.functionals import Functionals, Kernels, variances
-from gpde.kernels import AbstractKernel, Gaussian
+from gpde.kernels import AbstractKernel, Constant, Gaussian
 from gpde.kernels.function import as_kernel
 from gpde.linear_operators import operator_text
 from gpde.methods import AbstractMethod, Consensus, FullBatch
@@ -50,7 +50,7 @@ def solve(
     - `kernel`: the prior, for all fields or as a mapping from field to kernel; a function of two points is a kernel too.
     - `method`: `FullBatch(...)`, `MiniBatch(...)` or `Consensus(...)`; None: the full GP while it is cheap, else consensus.
     - `num_interior`, `num_boundary`, `sampling`, `seed`: how many points to draw and how (`"uniform"`, `"sobol"`, `"halton"`,
-      `"grid"`); boundary points are shared by all parts but the interior, by their measure. Or `points={part: array}`.
+      `"grid"`); boundary points are shared by all parts but the interior. Or `points={part: array}`.
     - `nugget`: what is added to the diagonal of covariances, relative to each operator's prior variance. A numerical device;
       the noise of data belongs to `Observations`.
 
@@ -122,11 +122,16 @@ def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **argum
     return solutions
 
 
+def default_kernel(problem: Problem) -> AbstractKernel:
+    """A Gaussian of a fifth of the domain in each coordinate, which suits smooth solutions with a few oscillations, around a
+    level that is not known."""
+    return Gaussian(0.2 * problem.domain.extent) + Constant(2.0)
+
+
 def _kernels(problem: Problem, kernel: Any) -> Kernels:
     chosen = problem.defaults.kernel if kernel is None else kernel
     if chosen is None:
-        # A fifth of the domain in each coordinate suits smooth solutions with a few oscillations.
-        chosen = Gaussian(0.2 * np.asarray(problem.domain.upper - problem.domain.lower))
+        chosen = default_kernel(problem)
     if not isinstance(chosen, Mapping):
         return (as_kernel(chosen),) * len(problem.fields)
     if set(chosen) != set(problem.fields):

@@ -99,6 +99,14 @@ class AbstractDomain(abc.ABC):
         """Volume, area or length of a part; the number of points where it is points."""
         return sum(self.atom_measure(atom) for atom in self.covers(part))
 
+    def atom_share(self, atom: str) -> float:
+        """The atom's measure where lengths are in units of the domain: what points are shared out by.
+
+        As it stands here all coordinates are lengths of one kind; a geometry whose axes have units of their own knows better.
+        """
+        unit = np.prod(self.extent) ** (1 / self.dim)
+        return self.atom_measure(atom) / unit ** len(self.atom_extent(atom))
+
     def sample(self, part: str, num: int, *, sampling: str = "uniform", seed: int = 0) -> Points:
         """`num` points on a part, the same for the same seed, strictly inside it: off the boundary, off the corners.
 
@@ -107,13 +115,14 @@ class AbstractDomain(abc.ABC):
         - `"grid"`: cell centres of a tensor grid of about square cells; where `num` does not factor into one, rows
           whose lengths differ by one. The seed plays no part.
 
-        A union shares `num` out over its atoms in proportion to their measures. An atom that is a single point (an end
-        of an interval) gives that point once however many are asked for: a repeated point makes a Gram matrix singular.
+        A union shares `num` out over its atoms in proportion to `atom_share`, whatever the units of the axes. An atom that is
+        a single point (an end of an interval) gives that point once however many are asked for: a repeated point makes a
+        Gram matrix singular.
         """
         atoms = self.covers(part)
         if sampling not in SAMPLINGS:
             raise ValueError(f"`sample`: `sampling` is {sampling!r}; it is one of {', '.join(map(repr, SAMPLINGS))}.")
-        shares = split(count(num, "sample"), [self.atom_measure(atom) for atom in atoms])
+        shares = split(count(num, "sample"), [self.atom_share(atom) for atom in atoms])
         return np.concatenate([self._sample_atom(*each, sampling, seed) for each in zip(atoms, shares, strict=True)])
 
     def _sample_atom(self, atom: str, num: int, sampling: str, seed: int) -> Points:

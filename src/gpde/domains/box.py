@@ -68,6 +68,9 @@ class Box(AbstractDomain):
     def atom_measure(self, atom: str) -> float:
         return float(np.prod(self.atom_extent(atom)))
 
+    def atom_share(self, atom: str) -> float:
+        return 1.0  # the sides of a cube: coordinates may be metres and volts
+
     def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
         points, free = np.empty((len(unit), self.dim)), self._free(atom)
         points[:, free] = between(self.lower[free], self.upper[free], unit)

@@ -53,17 +53,22 @@ def _num_rows(num: int, extent: Float[np.ndarray, " axes"]) -> int:
     return min(near, key=lambda n: abs(math.log(n / ideal)), default=round(ideal))
 
 
-def split(num: int, measures: Sequence[float | int] | Float[np.ndarray, " parts"]) -> list[int]:
-    """`num` shared out in proportion to `measures`: largest remainders first, ties to the earlier part."""
+def split(num: int, measures: Sequence[float | int] | Float[np.ndarray, " parts"], *, least: int = 0) -> list[int]:
+    """`num` shared out in proportion to `measures`: largest remainders first, ties to the earlier part.
+
+    No part gets fewer than `least` while there are that many for each.
+    """
     weights = np.asarray(measures, dtype=np.float64)
     if weights.ndim != 1 or not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):
         raise ValueError(f"`split`: `measures` are finite, not negative and not all zero; got {measures}.")
-    quotas = count(num, "split") * (weights / weights.sum())
+    first = np.full(len(weights), least if count(num, "split") >= least * len(weights) else 0)
+    quotas = np.maximum(num * (weights / weights.sum()) - first, 0.0)
+    quotas *= (num - first.sum()) / max(quotas.sum(), np.finfo(float).tiny)
     # Quotas that should be whole or should tie are so only up to rounding.
     shares = np.floor(quotas + 1e-9)
     remainders = np.round(quotas - shares, 9)
-    shares[np.argsort(-remainders, kind="stable")[: num - int(shares.sum())]] += 1
-    return [int(share) for share in shares]
+    shares[np.argsort(-remainders, kind="stable")[: int(num - first.sum() - shares.sum())]] += 1
+    return [int(share) for share in shares + first]
 
 
 def between(

@@ -60,6 +60,9 @@ class SpaceTime(AbstractDomain):
             return self.space.atom_measure("interior")
         return (self.stop - self.start) * self.space.atom_measure(atom)
 
+    def atom_share(self, atom: str) -> float:
+        return self.space.atom_share("interior" if atom in ("initial", "final") else atom)
+
     def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
         if atom in ("initial", "final"):
             times = np.full((len(unit), 1), self.start if atom == "initial" else self.stop)

@@ -2,6 +2,7 @@
 
 from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, identity, order
 from gpde.kernels.compose import Product, Sum
+from gpde.kernels.constant import Constant
 from gpde.kernels.function import FunctionKernel, as_kernel
 from gpde.kernels.gaussian import Gaussian
 from gpde.kernels.matern import Matern
@@ -10,6 +11,7 @@ from gpde.kernels.radial import AbstractRadial
 __all__ = [
     "AbstractKernel",
     "AbstractRadial",
+    "Constant",
     "FunctionKernel",
     "Gaussian",
     "Matern",
