@@ -408,6 +408,10 @@ CASES = {
         r"`Box`: `lower` and `upper` have one number per coordinate each; got 2 and 1",
     ),
     "corners the wrong way round": (lambda: Box(1, 0), r"`Box`: `lower` is below `upper` in every coordinate"),
+    "coordinates without a name each": (
+        lambda: Box((0, 0), (1, 1), ("x",)),
+        r"`Box`: `coordinates` is a name for each of 2 coordinates, all different",
+    ),
     "a time that runs backwards": (
         lambda: SpaceTime(Box(0, 1), 1, 0),
         r"`SpaceTime`: `start` and `stop` are finite, and start < stop",
@@ -427,6 +431,37 @@ CASES = {
         r"`points` must be an array of numbers of shape \(num, 2\); came 'here'",
     ),
     "places that are not finite": (lambda: solution()(np.full((2, 2), np.inf)), r"`points`: 2 of 2 rows are not finite"),
+    "places outside": (
+        lambda: solution()([[0.5, 0.5], [0.5, 1.5], [2.0, 0.5]]),
+        r"`points`: 2 of 3 lie outside Box\(\(0, 0\), \(1, 1\)\); the first is row 1, \[0.5 1.5\].*`extrapolate=True`",
+    ),
+    "a standard deviation outside": (lambda: solution().std([[0.5, -0.5]]), r"`points`: 1 of 1 lie outside Box"),
+    "an operator outside": (lambda: solution().apply(laplacian, [[9.0, 9.0]]), r"`points`: 1 of 1 lie outside Box"),
+    "a residual outside": (lambda: solution().residual([[9.0, 9.0]]), r"`points`: 1 of 1 lie outside Box"),
+    "a data frame without a coordinate": (
+        lambda: solution()(Frame(x=[0.1], z=[0.2])),
+        r"`points`: the Frame has no column for the coordinate 'y'; its columns are x, z",
+    ),
+    "a data frame with a coordinate twice": (
+        lambda: solution()(Frame(x=[0.1], X=[0.2], y=[0.3])),
+        r"`points`: the Frame has 2 columns for the coordinate 'x'; its columns are x, X, y",
+    ),
+    "a data frame of words": (
+        lambda: solution()(Frame(x=["here"], y=[0.2])),
+        r"`points`: the column for 'x' must hold numbers",
+    ),
+    "a data frame with gaps": (
+        lambda: solution()(Frame(x=[0.1, float("nan")], y=[0.2, 0.3])),
+        r"`points`: 1 of 2 rows are not finite",
+    ),
+    "a file with another problem": (
+        lambda: saved_and_loaded(problem(equations={"interior": lambda u, x: 2.0 * poisson(u, x), "boundary": zero})),
+        r"`load`: '.*' was solved for another problem: the equations on 'interior' differ. Give the problem that was solved",
+    ),
+    "a file on another domain": (
+        lambda: saved_and_loaded(problem(domain=Box((0, 0), (1, 2)))),
+        r"its domain is Box\(\(0, 0\), \(1, 1\)\), that of `problem` Box\(\(0, 0\), \(1, 2\)\)",
+    ),
     "an operator that is a number": (
         lambda: solution().apply(3, PLACES),
         r"`apply`: `operator` turns functions into a function, as `laplacian`; came 3",
@@ -448,6 +483,22 @@ def solution():
     if not _solved:
         _solved.append(solve())
     return _solved[0]
+
+
+class Frame:
+    """A data frame as far as gpde looks at one."""
+
+    def __init__(self, **columns):
+        self.columns, self.data = list(columns), columns
+
+    def __getitem__(self, name):
+        return self.data[name]
+
+
+def saved_and_loaded(other):
+    with tempfile.TemporaryDirectory() as folder:
+        solution().save(Path(folder) / "u.npz")
+        return gpde.load(Path(folder) / "u.npz", problem=other)
 
 
 def messages():

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from gpde import cli, flags, methods, terminal
 from gpde.kernels import Gaussian, Matern, Product
+from gpde.kernels.text import kernel_text
 from gpde.problems import GALLERY, get
-from gpde.report import kernel_text, strict
+from gpde.report import strict
 
 FAST = ["poisson", "--num-interior", "60", "--num-boundary", "30", "--seed", "4"]
 
@@ -235,18 +236,56 @@ def test_an_interrupted_run_keeps_what_was_reached(tmp_path, monkeypatch):
 # --- predict and info
 
 
-def test_predict_gives_the_solution_at_points(solved, tmp_path):
+def predicted(solved: Any, content: str, *options: Any) -> Any:
+    (solved[1] / "points.csv").write_text(content)
+    return run("predict", solved[1] / "solution.npz", solved[1] / "points.csv", *options)
+
+
+def test_predict_gives_the_solution_at_points(solved):
     points = [[0.5, 0.25], [0.125, 0.875]]
-    for name, head in (("bare.csv", ""), ("named.csv", "east,north\n")):
-        (tmp_path / name).write_text(head + "".join(f"{x},{y}\n" for x, y in points))
-        result = run("predict", solved[1] / "solution.npz", tmp_path / name, "--std")
+    for head in ("", "x,y\n"):
+        result = predicted(solved, head + "".join(f"{x},{y}\n" for x, y in points), "--std")
         header, *rows = csv.reader(result.stdout.splitlines())
-        assert header == [*(head.strip().split(",") if head else ["x", "y"]), "u", "std"]
+        assert header == ["x", "y", "u", "std"]
         for (x, y), row in zip(points, rows, strict=True):
             exact = np.sin(np.pi * x) * np.sin(2 * np.pi * y) + x**2 - y
             assert [float(row[0]), float(row[1])] == [x, y]
             assert float(row[2]) == pytest.approx(exact, abs=1e-2)
             assert 0 < float(row[3]) < 1
+
+
+@pytest.mark.parametrize(
+    ("content", "separator", "line"),
+    [
+        ("y,x\n0.25,0.5\n", ",", ["0.25", "0.5"]),
+        ('id, Y ,note,X\n07,0.250,"wet, cold",5e-1\n', ",", ["07", "0.250", "wet, cold", "5e-1"]),
+        ("id;x;y\n7;0.5;0.25\n", ";", ["7", "0.5", "0.25"]),
+        ("x\ty\twho, when\n0.5\t0.25\ta;b\n", "\t", ["0.5", "0.25", "a;b"]),
+        ("\ufeffa;b,x,y\n1,0.5,0.25\n", ",", ["1", "0.5", "0.25"]),
+        ("0.5;0.25\n", ";", ["0.5", "0.25"]),
+    ],
+    ids=["swapped", "others kept", "semicolon", "tab", "comma and a semicolon", "no header"],
+)
+def test_predict_finds_coordinates_by_the_names_of_columns_and_keeps_the_rest(solved, content, separator, line):
+    result = predicted(solved, content)
+    assert result.exit_code == 0, result.stderr
+    header, row = csv.reader(result.stdout.splitlines(), delimiter=separator)
+    named = content.lstrip("\ufeff").partition("\n")[0].split(separator)
+    assert header == [*(["x", "y"] if named == line else named), "u"]
+    assert row[:-1] == line
+    # At (0.5, 0.25) it is 1 + 0.25 - 0.25, at (0.25, 0.5) it is -0.4375.
+    assert float(row[-1]) == pytest.approx(1.0, abs=1e-2)
+
+
+def test_predict_refuses_points_outside_the_domain_unless_they_are_meant(solved):
+    content = "x,y\n0.5,0.5\n\n1.5,0.5\n0.5,-3\n"
+    result = predicted(solved, content)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert (
+        "2 of 3 points lie outside Box((0, 0), (1, 1)), the first in line 4; no equation holds there. --extrapolate"
+        in result.stderr
+    )
+    assert len(predicted(solved, content, "--extrapolate").stdout.splitlines()) == 4
 
 
 def test_predict_writes_every_digit_to_a_file(solved, tmp_path):
@@ -264,24 +303,68 @@ def test_predict_writes_every_digit_to_a_file(solved, tmp_path):
     [
         ("", "holds no points"),
         ("x,y\n", "holds no points"),
-        ("0.1,0.2\n0.3\n", "line 2"),
-        ("0.1,0.2\n0.3,b\n", "line 2"),
-        ("x,y\n0.1,0.2,0.3\n", "line 2"),
-        ("0.1,0.2,0.3\n", "shape"),
-        ("0.1,nan\n", "not finite"),
+        ("0.1,0.2\n0.3\n", "line 2: without a header a line holds x, y and nothing else; came 1"),
+        ("0.1,0.2\n0.3,b\n", "line 2: the coordinate 'y' must be a number; came 'b'"),
+        ("0.1,b\n0.3,0.2\n", "line 1: the coordinate 'y' must be a number; came 'b'"),
+        ("x,y\n0.1,0.2,0.3\n", "line 2: the header has 2 columns; came 3"),
+        ("0.1,0.2,0.3\n", "line 1: without a header a line holds x, y and nothing else; came 3"),
+        ("x,y\n0.1,0.2\n0.1,nan\n", "line 3: the coordinate 'y' must be finite; came 'nan'"),
+        ("id,x,y\n1,0.1,0.2\n\n2,,0.2\n", "line 4: the coordinate 'x' is missing"),
+        ("x,z\n0.1,0.2\n", "has no column for the coordinate 'y'; its columns are x, z"),
+        ("east,north\n0.1,0.2\n", "has no column for the coordinate 'x'; its columns are east, north"),
+        ("x,y,X\n0.1,0.2,0.3\n", "has 2 columns for the coordinate 'x'; its columns are x, y, X"),
+        ("x;y\n0,5;0,25\n", "line 2: the coordinate 'x' must be a number; came '0,5'; decimals are written with a point"),
+        ("0,5;0,25\n", "came '0,5'; decimals are written with a point"),
+        ("x,y\n0,5,0,25\n", "decimals are written with a point"),
+        ("x,y,u\n0.5,0.5,1\n", "has a column 'u' already"),
     ],
 )
-def test_points_that_cannot_be_read_are_refused(solved, tmp_path, content, message):
-    (tmp_path / "points.csv").write_text(content)
+def test_points_that_cannot_be_read_are_refused(solved, content, message):
+    result = predicted(solved, content)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+
+
+def test_a_table_that_is_no_text_is_refused(solved, tmp_path):
+    (tmp_path / "points.csv").write_bytes(b"x,y\n\xff\xfe,1\n")
     result = run("predict", solved[1] / "solution.npz", tmp_path / "points.csv")
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert "cannot be read as a table in UTF-8 text" in result.stderr
 
 
 def test_info_says_what_a_file_holds(solved):
     text = run("info", solved[1] / "solution.npz").stdout
     for words in ("poisson", "Box((0, 0), (1, 1))", "60 interior + 30 boundary", "Gaussian(lengthscale=0.3)", "converged"):
         assert words in text
+
+
+def test_a_saved_solution_is_drawn_with_its_problem_and_without(solved, tmp_path):
+    file = solved[1] / "solution.npz"
+    assert run("plot", file).exit_code == 0
+    assert (solved[1] / "solution.png").read_bytes().startswith(b"\x89PNG")
+    result = run("plot", file, "--problem", "poisson", "--std", "--output", tmp_path / "u.svg")
+    assert result.exit_code == 0, result.stderr
+    assert "<svg" in (tmp_path / "u.svg").read_text()
+    assert "u.svg" in result.stdout
+
+
+def test_a_saved_solution_is_not_drawn_with_another_problem(solved, tmp_path):
+    result = run("plot", solved[1] / "solution.npz", "--problem", "elliptic", "--amplitude", 2, "--output", tmp_path / "u.png")
+    assert result.exit_code == 2
+    assert "was solved for another problem: the equations on 'interior' differ" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_info_and_predict_open_the_file_once(solved, monkeypatch):
+    from gpde import io
+
+    opened = []
+    once = io.read
+    monkeypatch.setattr(io, "read", lambda path: opened.append(path) or once(path))
+    run("info", solved[1] / "solution.npz")
+    predicted(solved, "0.5,0.5\n")
+    assert len(opened) == 2
 
 
 # --- bad requests
@@ -309,6 +392,9 @@ def test_info_says_what_a_file_holds(solved):
         (["solve", "poisson", "--nugget", "nan"], "`nugget`"),
         (["solve", "poisson", "--functionals", "all"], "functionals"),
         (["solve", "missing.py"], "no file 'missing.py'"),
+        (["plot", "missing.npz"], "no file 'missing.npz'"),
+        (["plot", "missing.npz", "--viscosity", "1"], "name it with --problem"),
+        (["plot", "missing.npz", "--problem", "eliptic"], "Did you mean 'elliptic'?"),
         (["info", "missing.npz"], "no file 'missing.npz'"),
         (["predict", "missing.npz", "missing.csv"], "no file"),
     ],
@@ -368,6 +454,7 @@ def test_kernels_are_described_as_they_are_written():
     kernel = Product(Gaussian((0.1, 0.2)), Matern(5 / 2, 1.0, amplitude=3.0))
     text = "Product(Gaussian(lengthscale=(0.1, 0.2)), Matern(nu=2.5, lengthscale=1, amplitude=3))"
     assert kernel_text(kernel) == text
+    assert kernel_text(Gaussian(0.5, period={1: 2.0})) == "Gaussian(lengthscale=0.5, period={1: 2})"
 
 
 def test_a_kernel_takes_what_is_not_said_from_the_problem():

@@ -218,6 +218,9 @@ def test_a_grid_runs_over_the_closed_box_with_the_last_coordinate_fastest():
         (lambda: Box((0, 0), (1, 1, 1)), "got 2 and 3"),
         (lambda: Box((0, np.nan), (1, 1)), "`lower` is a finite number"),
         (lambda: Box(0, np.inf), "`upper` is a finite number"),
+        (lambda: Box((0, 0), (1, 1), ("x",)), "a name for each of 2 coordinates"),
+        (lambda: Box((0, 0), (1, 1), ("x", "X")), "all different"),
+        (lambda: SpaceTime(Box(0, 1, ("t",)), 0, 1), "'t' is the time"),
         (lambda: SpaceTime((-1, 1), 1, 1), "start < stop"),
         (lambda: SpaceTime((1, -1), 0, 1), "`lower` is below `upper`"),
         (lambda: Box(0, 1).sample("inside", 3), "no part 'inside'; its parts are 'interior', 'boundary', 'left'"),
@@ -244,3 +247,17 @@ def test_a_domain_prints_as_the_call_that_makes_it(domain):
     again = eval(repr(domain), {"Box": Box, "SpaceTime": SpaceTime})
     np.testing.assert_array_equal(again.lower, domain.lower)
     np.testing.assert_array_equal(again.upper, domain.upper)
+
+
+@every_domain
+def test_a_domain_is_made_again_from_its_arguments(domain):
+    again = type(domain)(**domain.arguments())
+    assert repr(again) == repr(domain)
+    np.testing.assert_array_equal(again.sample("boundary", 9), domain.sample("boundary", 9))
+
+
+def test_the_coordinates_of_a_box_can_be_named():
+    box = Box((0, 0), (1, 1), ("lon", "lat"))
+    assert box.coordinates == ("lon", "lat")
+    assert repr(box) == "Box((0, 0), (1, 1), ('lon', 'lat'))"
+    assert SpaceTime(box, 0, 1).coordinates == ("t", "lon", "lat")

@@ -1,7 +1,6 @@
 """The command line. jax and matplotlib are imported inside commands, so that help answers at once."""
 
 import contextlib
-import csv
 import json
 import os
 import runpy
@@ -15,6 +14,7 @@ from gpde import flags
 from gpde.experiments import EXPERIMENTS
 from gpde.experiments import get as find_experiment
 from gpde.problems import GALLERY, get
+from gpde.tables import read_points
 from gpde.terminal import blaming, console, errors_in_words, fail, progress
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+SavedSolution = Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved solution.")]
 
 
 def main() -> None:
@@ -106,7 +108,7 @@ def solve(
         chosen, settings = flags.choose_method(method, given)
         parameters = flags.choose_parameters(name, entry, given)
         prepare_jax()
-        problem = entry.build(**parameters) if entry else problem_in(Path(name))
+        problem = named_problem(name, parameters)
 
         import gpde.methods
         from gpde.report import report, table
@@ -218,63 +220,103 @@ def bench(
 
 @app.command()
 def predict(
-    file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved solution.")],
-    points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="One point per line; a header is optional.")],
+    file: SavedSolution,
+    points: Annotated[
+        Path,
+        typer.Argument(
+            metavar="POINTS.csv",
+            help="One point per line. Columns are found by the names of the coordinates in the header, and others are kept; "
+            "without a header they are the coordinates. Commas, semicolons or tabs between them.",
+        ),
+    ],
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation.")] = False,
+    extrapolate: Annotated[bool, typer.Option("--extrapolate", help="Predict outside the domain too.")] = False,
     output: Annotated[Path | None, typer.Option(help="Write there, not to standard output.")] = None,
 ) -> None:
     """Evaluate a saved solution at points: CSV in, CSV out."""
     with errors_in_words():
-        header, rows = read_csv(points)
         prepare_jax()
 
         import numpy as np
 
-        from gpde.io import decode, read
         from gpde.solution import load
 
-        solution, (saved, arrays) = load(file), read(file)
-        problem = decode(saved["problem"], arrays)
-        where = np.array(rows)
-        columns = [where, solution(where).reshape(len(where), -1)]
-        coordinates = problem["coordinates"] if problem else [f"x{axis}" for axis in range(saved["dim"])]
-        fields = saved["fields"]
-        names = [*(header or coordinates), *fields]
+        solution = load(file)
+        table = read_points(points, solution.domain.coordinates)
+        outside = solution.outside(table.points)
+        if outside.any() and not extrapolate:
+            raise ValueError(
+                f"'{points}': {outside.sum()} of {len(outside)} points lie outside {solution.domain}, the first in line "
+                f"{table.lines[np.flatnonzero(outside)[0]]}; no equation holds there. --extrapolate predicts them all the same."
+            )
+        names = list(solution.fields)
         if std:
-            columns.append(solution.std(where).reshape(len(where), -1))
-            names += ["std"] if len(fields) == 1 else [f"std_{field}" for field in fields]
+            names += ["std"] if len(names) == 1 else [f"std_{field}" for field in names]
+        if taken := [name for name in names if name in map(str.strip, table.header)]:
+            raise ValueError(f"'{points}' has a column '{taken[0]}' already, which is what the answer is called; rename it.")
+        values = [solution(table.points, extrapolate=True)]
+        if std:
+            values.append(solution.std(table.points, extrapolate=True))
+        columns = np.hstack([each.reshape(len(table.points), -1) for each in values])
         with output.open("w", newline="") if output else contextlib.nullcontext(sys.stdout) as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(names)
-            writer.writerows(np.hstack(columns).tolist())
+            table.write(stream, names, columns.tolist())
 
 
 @app.command()
-def info(file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved solution.")]) -> None:
+@flags.with_problem_parameters
+def plot(
+    file: SavedSolution,
+    output: Annotated[
+        Path | None, typer.Option(help="The picture, of the kind its ending says; beside FILE by default, as a PNG.")
+    ] = None,
+    std: flags.Std = False,
+    problem: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE.py", help="The problem that was solved, to draw its truth and the error too."),
+    ] = None,
+    **parameters: Any,
+) -> None:
+    """Draw a saved solution."""
+    with errors_in_words():
+        given = {key: value for key, value in parameters.items() if value is not None}
+        if problem is None and given:
+            raise ValueError(f"{flags.flag(next(iter(given)))} is for a problem; name it with --problem.")
+        prepare_jax()
+
+        from gpde.solution import load
+
+        solution = load(file, problem=None if problem is None else named_problem(problem, given))
+        picture = output or file.with_suffix(".png")
+        solution.plot(picture, std=std)
+        console().print(f"[cyan]wrote [/]  {picture}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def info(file: SavedSolution) -> None:
     """Say what a saved solution is and how it was found."""
     with errors_in_words():
         prepare_jax()
+        from rich.markup import escape
         from rich.table import Table
 
-        from gpde.io import decode, read
-        from gpde.report import kernels_text, points_text
-        from gpde.solution import load
+        from gpde.io import read
+        from gpde.kernels.text import kernels_text
+        from gpde.solution import restored
 
-        solution, (header, arrays) = load(file), read(file)
-        problem = decode(header["problem"], arrays)
+        header, arrays = read(file)
+        solution = restored(header, arrays, file)
         grid = Table(show_header=False, box=None, pad_edge=False)
         grid.add_column(style="cyan", no_wrap=True)
         grid.add_column()
-        if problem:
-            grid.add_row("problem", f"[bold]{problem['name']}[/]")
-            grid.add_row("domain", f"{problem['domain']} with coordinates {', '.join(problem['coordinates'])}")
-        grid.add_row("fields", ", ".join(header["fields"]))
-        grid.add_row("result", str(solution.result))
+        grid.add_row("problem", f"[bold]{escape(solution.name)}[/]")
+        grid.add_row("domain", f"{solution.domain} with coordinates {', '.join(solution.domain.coordinates)}")
+        grid.add_row("fields", ", ".join(solution.fields))
+        grid.add_row("result", escape(str(solution.result)))
         grid.add_row("method", solution.result.method)
-        grid.add_row("points", points_text(solution))
+        grid.add_row("points", solution.points_text)
         grid.add_row("kernel", kernels_text(solution.kernels))
         for key, value in solution.settings.items():
-            grid.add_row(key.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
+            grid.add_row(key.replace("_", " "), f"{value:g}" if isinstance(value, float) else escape(str(value)))
         grid.add_row("time", f"{solution.seconds.run:.2f} s, and {solution.seconds.compile:.2f} s to compile")
         grid.add_row("written by", f"gpde {header['gpde']}")
         console().print(grid)
@@ -288,6 +330,13 @@ def prepare_jax() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)  # Gram matrices need it
+
+
+def named_problem(name: str, parameters: dict[str, Any]) -> "Problem":
+    """The problem that a Python file defines, or that of the gallery, with its parameters."""
+    entry = None if name.endswith(".py") else get(name)
+    chosen = flags.choose_parameters(name, entry, parameters)
+    return problem_in(Path(name)) if entry is None else entry.build(**chosen)
 
 
 def problem_in(file: Path) -> "Problem":
@@ -352,29 +401,3 @@ def write_json(data: dict[str, Any], file: str) -> None:
         sys.stdout.write(text)
     else:
         Path(file).write_text(text, encoding="utf-8")
-
-
-def read_csv(file: Path) -> tuple[list[str] | None, list[list[float]]]:
-    """The header of a file of points, if it has one, and its rows."""
-    if not file.is_file():
-        raise ValueError(f"there is no file '{file}'.")
-    with file.open(newline="", encoding="utf-8-sig") as stream:
-        lines = [(number, row) for number, row in enumerate(csv.reader(stream), 1) if any(cell.strip() for cell in row)]
-    header = None
-    if lines and not _is_number(lines[0][1][0]):
-        header = [cell.strip() for cell in lines.pop(0)[1]]
-    if not lines:
-        raise ValueError(f"'{file}' holds no points; one per line is needed, as in 0.5,0.25.")
-    width = len(header or lines[0][1])
-    for number, row in lines:
-        if len(row) != width or not all(map(_is_number, row)):
-            raise ValueError(f"'{file}', line {number}: {width} numbers are needed; came {','.join(row)}.")
-    return header, [[float(cell) for cell in row] for _, row in lines]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -164,12 +164,24 @@ def with_generated_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         owners = [method.cls for method in METHODS.values() if field in method.fields]
         panel = f"Settings of {owners[0]}" if len(owners) == 1 else "Settings of several methods"
         parameters.append(_parameter(name, SETTINGS[field].kind, SETTINGS[field].text, panel))
+    command.__signature__ = inspect.Signature([*parameters, *_problem_parameters()])
+    return command
+
+
+def with_problem_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose `**parameters` are those of all problems, None if not given."""
+    parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    command.__signature__ = inspect.Signature([*parameters, *_problem_parameters()])
+    return command
+
+
+def _problem_parameters() -> list[inspect.Parameter]:
+    parameters = []
     for name in dict.fromkeys(name for entry in GALLERY.values() for name in entry.parameters):
         owners = [entry for entry in GALLERY.values() if name in entry.parameters]
         text = "; ".join(f"{e.name}: {e.parameters[name].help} [default: {e.parameters[name].default:g}]" for e in owners)
         parameters.append(_parameter(name, float, text, "Parameters of problems"))
-    command.__signature__ = inspect.Signature(parameters)
-    return command
+    return parameters
 
 
 def _parameter(name: str, kind: type, text: str, panel: str) -> inspect.Parameter:

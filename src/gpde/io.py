@@ -16,10 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gpde.domains import AbstractDomain, Box
+from gpde.fingerprint import fingerprint
 from gpde.kernels import AbstractKernel, FunctionKernel
 from gpde.linear_solvers import AbstractLinearSolver
 
-FORMAT = 3
+FORMAT = 4
 _HEADER = "header"
 
 Arrays = dict[str, np.ndarray]
@@ -49,9 +51,11 @@ def encode(tree: Any, arrays: Arrays) -> Any:
                 "`save`: a kernel given as a Python function cannot be written to a file. Keep the numbers you need with "
                 "`numpy.savez(path, points=points, values=solution(points))`, or use a kernel of gpde, a sum or a product."
             )
-        case eqx.Module() if type(tree).__name__ in _classes():
+        case AbstractDomain():
+            return _encode_domain(tree, arrays)
+        case eqx.Module() if _savable(type(tree)):
             fields = {f.name: encode(getattr(tree, f.name), arrays) for f in dataclasses.fields(tree)}
-            return {"class": type(tree).__name__, "fields": fields}
+            return {"class": class_name(type(tree)), "fields": fields}
     raise ValueError(f"`save`: {type(tree).__name__} cannot be written to a file; came {tree!r}.")
 
 
@@ -70,10 +74,17 @@ def decode(data: Any, arrays: Mapping[str, np.ndarray]) -> Any:
             return tuple(decode(item, arrays) for item in items)
         case {"dict": items}:
             return {decode(key, arrays): decode(value, arrays) for key, value in items}
+        case {"domain": name, "arguments": arguments, "box": box}:
+            cls = _class(name)
+            if cls is None and box is None:
+                raise ValueError(_unknown(name))
+            if cls is None or arguments is None:
+                return decode(box, arrays)
+            return cls(**{key: decode(value, arrays) for key, value in arguments.items()})
         case {"class": name, "fields": fields}:
-            cls = _classes().get(name)
+            cls = _class(name)
             if cls is None or {f.name for f in dataclasses.fields(cls)} != set(fields):
-                raise ValueError(f"the file holds a {name} that this version of gpde does not know.")
+                raise ValueError(_unknown(name))
             module = object.__new__(cls)
             for field, value in fields.items():
                 # Past `__init__`, which would convert and check what was converted and checked before.
@@ -82,28 +93,81 @@ def decode(data: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return data
 
 
-def _classes() -> dict[str, type[eqx.Module]]:
-    """What may be in a file: the modules of gpde, and kernels and linear solvers that the user has defined."""
+def _encode_domain(domain: AbstractDomain, arrays: Arrays) -> dict[str, Any]:
+    """A domain by its arguments; one that is not gpde's also by the box around it, in case its class is not at hand."""
+    arguments = domain.arguments()
+    try:
+        given = None if arguments is None else {name: encode(value, arrays) for name, value in arguments.items()}
+    except ValueError:  # an argument that only its author could read back, such as a function
+        given = None
+    name, box = class_name(type(domain)), None
+    if given is None or not _is_ours(name):
+        box = encode(Box(domain.lower, domain.upper, domain.coordinates), arrays)
+    return {"domain": name, "arguments": given, "box": box, "text": repr(domain)}
+
+
+def lost_domain(data: Any) -> str | None:
+    """The first domain that `decode` will take the box around for, because its class is not at hand; in words."""
+    match data:
+        case {"domain": name, "arguments": arguments, "text": text}:
+            if arguments is None or _class(name) is None:
+                return text
+            return next(filter(None, map(lost_domain, arguments.values())), None)
+    return None
+
+
+def class_name(cls: type) -> str:
+    """`gpde:Gaussian` wherever it stands in gpde, `module:qualname` for a class from elsewhere."""
+    module = "gpde" if cls.__module__.partition(".")[0] == "gpde" else cls.__module__
+    return f"{module}:{cls.__qualname__}"
+
+
+def _savable(cls: type) -> bool:
+    """Ours by identity: a class of that name is found again. Of the user's, kernels and linear solvers."""
+    name = class_name(cls)
+    return _class(name) is cls if _is_ours(name) else issubclass(cls, AbstractKernel | AbstractLinearSolver)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("gpde:")
+
+
+def _class(name: str) -> Any:
+    """The class of that name that may be in a file: a module or domain of gpde, or a kernel, linear solver or domain that the
+    user has defined; None if there is none. Of two of one name, the one that was defined last."""
 
     def below(cls: type) -> Iterator[type]:
         for child in cls.__subclasses__():
             yield child
             yield from below(child)
 
-    ours = [cls for cls in below(eqx.Module) if cls.__module__.startswith("gpde.")]
-    return {cls.__name__: cls for cls in [*below(AbstractKernel), *below(AbstractLinearSolver), *ours]}
+    roots = (eqx.Module, AbstractDomain) if _is_ours(name) else (AbstractKernel, AbstractLinearSolver, AbstractDomain)
+    found = [cls for root in roots for cls in below(root) if class_name(cls) == name]
+    return found[-1] if found else None
+
+
+def _unknown(name: str) -> str:
+    module, _, qualname = name.rpartition(":")
+    if not module or _is_ours(name):
+        return f"the file holds a {qualname} that this version of gpde does not know."
+    return (
+        f"the file holds a `{qualname}` of the module `{module}`, which is not at hand: import or define that class, as it was "
+        "when the file was written, and load the file again."
+    )
 
 
 def save(solution: Any, path: str | os.PathLike[str]) -> None:
     """Writes a solution. The file appears whole or not at all."""
     arrays: Arrays = {}
     result, points = solution.result, dict(solution.points)
+    known = solution.fingerprint if solution.problem is None else fingerprint(solution.problem)
     header = {
         "format": FORMAT,
         "gpde": version("gpde"),
-        "fields": list(solution.kernels),
-        "dim": next(iter(points.values())).shape[1],
-        "problem": encode(_problem_summary(solution.problem), arrays),
+        "name": solution.name,
+        "fields": list(solution.fields),
+        "domain": encode(solution.domain, arrays),
+        "fingerprint": encode(known, arrays),
         "predictor": encode(solution.predictor, arrays),
         "points": encode(points, arrays),
         "latent": encode(solution.latent, arrays),
@@ -153,20 +217,6 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
             f"`load`: '{path}' has format {known}, written by gpde {header.get('gpde')}; this version reads {FORMAT}."
         )
     return header, arrays
-
-
-def _problem_summary(problem: Any) -> dict[str, Any] | None:
-    """What a person wants to know of a problem; its equations are code, which no file holds."""
-    if problem is None:
-        return None
-    domain = problem.domain
-    return {
-        "name": problem.name,
-        "domain": repr(domain),
-        "coordinates": domain.coordinates,
-        "lower": domain.lower,
-        "upper": domain.upper,
-    }
 
 
 def _columns(history: list[dict[str, Any]]) -> dict[str, list[Any]]:

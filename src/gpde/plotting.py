@@ -4,41 +4,15 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
-from gpde.problem import Problem
+from gpde.errors import grid_shape, reference_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Points of a test grid where the problem does not give its shape.
-_NUM_GRID_POINTS = {1: 400, 2: 3600}
 _BLUE, _ORANGE, _GREY = "#2c5d8a", "#d1603d", "#555555"
-
-
-def reference_values(problem: Problem, points: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "points fields"] | None:
-    """The exact solution at points, one column per field; None where it is not known."""
-    exact = problem.reference
-    if exact is None:
-        return None
-
-    def at(x: jax.Array) -> jax.Array:
-        values = exact(x)
-        return jnp.stack([jnp.asarray(v).reshape(()) for v in (values if isinstance(values, tuple | list) else [values])])
-
-    return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(points)))
-
-
-def grid_shape(problem: Problem) -> tuple[int, ...]:
-    """The shape of the test grid: the problem's own, or a cube of about 4000 points."""
-    if problem.defaults.grid is not None:
-        return problem.defaults.grid
-    dim = problem.domain.dim
-    return (max(2, round(_NUM_GRID_POINTS.get(dim, 4000) ** (1 / dim))),) * dim
 
 
 def plot_solution(
@@ -48,12 +22,9 @@ def plot_solution(
 
     In one dimension the solution with its band of two standard deviations; in two the truth where it is known, the
     solution, the error and the points; in more the same on the plane of the first two coordinates through the middle of
-    the others. The last panel is the history. `grid` is the number of points along each coordinate drawn, `std` adds a
-    panel of the standard deviation.
+    the others. What lies outside the domain is left white. The last panel is the history. `grid` is the number of points
+    along each coordinate drawn, `std` adds a panel of the standard deviation.
     """
-    problem = solution.problem
-    if problem is None:
-        raise ValueError("`plot`: the solution was loaded without its problem; write `gpde.load(path, problem=...)`.")
     # The object interface: pyplot would keep every figure alive, and choose a window system for it.
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -62,7 +33,7 @@ def plot_solution(
     with rc_context(_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
-        (_draw_lines if problem.domain.dim == 1 else _draw_planes)(figure, solution, grid, std)
+        (_draw_lines if solution.domain.dim == 1 else _draw_planes)(figure, solution, grid, std)
         if path is not None:
             figure.savefig(path, dpi=160)
     return figure
@@ -88,8 +59,8 @@ _STYLE: Any = {
 def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool) -> None:
     """One coordinate: a line per field, its band, the truth and the points; below it the error."""
     del std  # the band is always there
-    problem = solution.problem
-    fields, x = problem.fields, problem.domain.grid(grid or grid_shape(problem))
+    problem, domain, fields = solution.problem, solution.domain, solution.fields
+    x = domain.test_points(grid or grid_shape(1, problem))
     values, spread = (f(x).reshape(len(x), -1) for f in (solution, solution.std))
     truth = reference_values(problem, x)
     num_columns = 2 + (truth is not None)
@@ -105,16 +76,16 @@ def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std
             main.plot(x[:, 0], truth[:, row], color=_ORANGE, lw=2.4, alpha=0.7, label="truth")
         main.plot(x[:, 0], u, color=_BLUE, label="solution")
         main.plot(points[:, 0], at_points[:, row], "o", color=_BLUE, ms=2, mew=0, label=f"{len(points)} points")
-        if row == 0:
+        if row == 0 and problem is not None:
             _draw_observations(main, problem.observations)
         main.set_title(f"solution {field}")
-        main.set_xlabel(problem.domain.coordinates[0], style="italic")
+        main.set_xlabel(domain.coordinates[0], style="italic")
         main.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, columnspacing=1)
         if truth is not None:
             error = np.abs(u - truth[:, row])
             others[0].semilogy(x[:, 0], _above_rounding(error), color=_BLUE)
             others[0].set_title(_error_title(error))
-            others[0].set_xlabel(problem.domain.coordinates[0], style="italic")
+            others[0].set_xlabel(domain.coordinates[0], style="italic")
     for axes in panels[1:, -1]:
         axes.set_axis_off()
     _draw_history(panels[0, -1], solution)
@@ -131,11 +102,9 @@ def _draw_observations(axes: "Axes", observations: Any) -> None:
 
 def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool) -> None:
     """Two coordinates, or the first two with the others at their middle: a panel for each thing to see."""
-    problem = solution.problem
-    domain, fields = problem.domain, problem.fields
+    problem, domain, fields = solution.problem, solution.domain, solution.fields
     # A picture deserves as many points as it has; the test grid of a problem in space may be coarse.
-    shape = tuple(grid or (grid_shape(problem) if domain.dim == 2 else (60, 60)))
-    plane = _Plane(domain, shape)
+    plane = _Plane(domain, tuple(grid or (grid_shape(2, problem) if domain.dim == 2 else (60, 60))))
     values = solution(plane.points).reshape(len(plane.points), -1)
     truth = reference_values(problem, plane.points)
     spread = solution.std(plane.points).reshape(len(plane.points), -1) if std else None
@@ -174,25 +143,44 @@ def _panels(figure: "Figure", num_fields: int, num_panels: int) -> tuple[list[li
 
 
 class _Plane:
-    """A grid on the first two coordinates, and how things look on it. Time runs to the right."""
+    """A grid on the first two coordinates, and how things look on it. Time runs to the right.
+
+    `points` are those of the grid that lie in the domain, and values are given at these alone.
+    """
 
     def __init__(self, domain: Any, shape: tuple[int, ...]) -> None:
         self.names = domain.coordinates
         self.middle = (domain.lower + domain.upper) / 2
         axes = [np.linspace(*ends) for ends in zip(domain.lower[:2], domain.upper[:2], shape[:2], strict=True)]
         self.x, self.y = np.meshgrid(*axes, indexing="ij")
-        self.points = np.tile(self.middle, (self.x.size, 1))
-        self.points[:, 0], self.points[:, 1] = self.x.ravel(), self.y.ravel()
-        # A grid covers the box around the domain; what lies outside is left white.
-        self.outside = ~domain.contains(self.points)
+        self.inside = domain.contains(self._through(self.middle))
+        if not self.inside.any():  # the middle of the box lies outside, as that of a shell
+            some = domain.sample("interior", 256, sampling="sobol")
+            self.middle = some[np.argmin(np.sum(((some - self.middle) / domain.extent)[:, 2:] ** 2, axis=1))]
+            self.inside = domain.contains(self._through(self.middle))
+        if not self.inside.any():
+            raise ValueError(f"`plot`: no point of the grid {shape} lies in {domain}; give a finer one, as `grid=(400, 400)`.")
+        self.points = self._through(self.middle)[self.inside]
         width, height = (domain.upper - domain.lower)[:2]
         self.aspect: Literal["equal", "auto"] = "equal" if 0.5 <= width / height <= 2 and self.names[0] != "t" else "auto"
+
+    def _through(self, point: np.ndarray) -> np.ndarray:
+        """The whole grid, on the plane through a point."""
+        points = np.tile(point, (self.x.size, 1))
+        points[:, 0], points[:, 1] = self.x.ravel(), self.y.ravel()
+        return points
+
+    def _masked(self, values: np.ndarray) -> np.ma.MaskedArray:
+        """Values at `points` on the whole grid; what lies outside the domain is masked, which is drawn as nothing."""
+        shown = np.ma.masked_all(self.x.size)
+        shown[self.inside] = values
+        return shown.reshape(self.x.shape)
 
     def image(self, axes: "Axes", values: np.ndarray, title: str, *, log: bool = False, **scale: float) -> None:
         from matplotlib.colors import LogNorm
         from matplotlib.ticker import NullFormatter
 
-        shown = np.ma.masked_array(values, self.outside).reshape(self.x.shape)
+        shown = self._masked(values)
         # Between one and four decades: fewer have no tick, more show only the dips between two signs.
         lowest = np.clip(shown.min(), 1e-4 * shown.max(), 0.1 * shown.max())
         norm: Any = {"norm": LogNorm(lowest, shown.max())} if log else scale
@@ -207,7 +195,7 @@ class _Plane:
 
     def scatter(self, axes: "Axes", values: np.ndarray, points: Any) -> None:
         """The points over contours of the solution; in space those near the plane."""
-        shown = np.ma.masked_array(values, self.outside).reshape(self.x.shape)
+        shown = self._masked(values)
         if shown.max() > shown.min():
             axes.contour(self.x, self.y, shown, levels=9, cmap="viridis", linewidths=0.7, alpha=0.8)
         total = 0

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from rich.markup import escape
 from rich.table import Table
 
-from gpde.kernels import AbstractKernel
-from gpde.plotting import grid_shape, reference_values
+from gpde.errors import error_points, errors
+from gpde.kernels.text import kernels_text
 from gpde.solution import Solution
 
 
@@ -34,7 +33,7 @@ def report(solution: Solution) -> dict[str, Any]:
         "num_interior": counts.get("interior", 0),
         "seed": solution.settings.get("seed"),
         "result": result.outcome.name.lower(),
-        "errors": errors(solution, problem.domain.grid(grid_shape(problem))),
+        "errors": errors(solution, error_points(problem)),
         "errors_at_points": errors(solution, np.concatenate(list(solution.points.values()))),
         "seconds": dataclasses.asdict(solution.seconds),
         "peak_memory_mb": peak_memory_mb(),
@@ -52,15 +51,6 @@ def report(solution: Solution) -> dict[str, Any]:
         },
     }
     return strict(data)
-
-
-def errors(solution: Solution, points: Float[np.ndarray, "points dim"]) -> dict[str, float | None]:
-    """The largest and the root mean square error at points."""
-    truth = None if solution.problem is None else reference_values(solution.problem, points)
-    if truth is None:
-        return {"linf": None, "l2": None}
-    difference = np.abs(solution(points).reshape(truth.shape) - truth)
-    return {"linf": float(difference.max()), "l2": float(np.sqrt(np.mean(difference**2)))}
 
 
 def peak_memory_mb() -> float:
@@ -87,29 +77,6 @@ def strict(data: Any) -> Any:
     return str(data)
 
 
-def kernels_text(kernels: Mapping[str, AbstractKernel]) -> str:
-    """`Gaussian(lengthscale=0.2)`; one for each field where they differ."""
-    texts = {field: kernel_text(kernel) for field, kernel in kernels.items()}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values()))
-    return ", ".join(f"{field}: {text}" for field, text in texts.items())
-
-
-def kernel_text(kernel: AbstractKernel) -> str:
-    """A kernel as it is written, without what is as by default."""
-    pieces = []
-    for field in dataclasses.fields(kernel):
-        value = getattr(kernel, field.name)
-        if isinstance(value, AbstractKernel):
-            pieces.append(kernel_text(value))
-        elif callable(value):
-            pieces.append(getattr(getattr(value, "func", value), "__name__", "function"))
-        elif value is not None and np.size(value) and not (field.name == "amplitude" and value == 1.0):
-            text = ", ".join(f"{number:.6g}" for number in np.ravel(value))
-            pieces.append(f"{field.name}={text if np.size(value) == 1 else f'({text})'}")
-    return f"{type(kernel).__name__}({', '.join(pieces)})"
-
-
 def table(solution: Solution, data: Mapping[str, Any]) -> Table:
     """The report for a person."""
     result, seconds = solution.result, data["seconds"]
@@ -119,7 +86,7 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
     colour = "green" if result.successful else "red" if result.failed else "yellow"
     grid.add_row("result", f"[{colour}]{escape(str(result))}[/]")
     grid.add_row("method", data["method"])
-    grid.add_row("points", f"{points_text(solution)}   [dim]{data['settings'].get('sampling')}, seed {data['seed']}[/]")
+    grid.add_row("points", f"{solution.points_text}   [dim]{data['settings'].get('sampling')}, seed {data['seed']}[/]")
     grid.add_row("kernel", data["settings"]["kernel"])
     grid.add_row("nugget", "none" if result.nugget is None else f"{result.nugget:g}")
     for label, key, where in (("error", "errors", "on the test grid"), ("", "errors_at_points", "at the points")):
@@ -129,8 +96,3 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
     grid.add_row("time", f"{seconds['run']:.2f} s   [dim]and {seconds['compile']:.2f} s to compile[/]")
     grid.add_row("memory", f"{data['peak_memory_mb']:.0f} MB")
     return grid
-
-
-def points_text(solution: Solution) -> str:
-    """`900 interior + 300 boundary`."""
-    return " + ".join(f"{len(points)} {part}" for part, points in solution.points.items())

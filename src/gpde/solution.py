@@ -5,21 +5,25 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from gpde import io
+from gpde.domains import AbstractDomain
 from gpde.equations import check_operator, requested_derivatives, require_double_precision
-from gpde.kernels import AbstractKernel, MultiIndex
+from gpde.fingerprint import check_same
+from gpde.kernels import AbstractKernel, AbstractRadial, MultiIndex
+from gpde.kernels.text import kernels_text
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.problem import Points, Problem
 from gpde.results import Outcome, Result
+from gpde.tables import frame_points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,15 +36,17 @@ class Seconds:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
-    """A solution: call it with points of shape `(num, dim)`.
+    """A solution: call it with points of shape `(num, dim)`, or with a data frame that has a column for each coordinate.
 
-    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`.
+    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`. Points outside the
+    domain are refused unless `extrapolate=True` says that they are meant: no equation speaks of them.
     `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals.
     """
 
     problem: Problem | None
+    name: str
     fields: tuple[str, ...]
-    dim: int
+    domain: AbstractDomain
     predictor: AbstractPredictor
     points: Points
     latent: Float[np.ndarray, " size"]
@@ -49,25 +55,56 @@ class Solution:
     seconds: Seconds
     kernels: Mapping[str, AbstractKernel]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fingerprint: Mapping[str, Any] | None = None  # of the problem, where this came from a file
 
-    def __call__(self, points: Any) -> Float[np.ndarray, "points *fields"]:
+    @property
+    def dim(self) -> int:
+        """Number of coordinates of a point."""
+        return self.domain.dim
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.name}: {self._function_text} by {self.result.method}, {self.result.outcome.name.lower()}>"
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"{self.name}: {self._function_text} on {self.domain}",
+                f"  result  {self.result}",
+                f"  method  {self.result.method}, in {self.seconds.run:.2f} s and {self.seconds.compile:.2f} s to compile",
+                f"  points  {self.points_text}",
+                f"  kernel  {kernels_text(self.kernels)}",
+            ]
+        )
+
+    @property
+    def points_text(self) -> str:
+        """`900 interior + 300 boundary`."""
+        return " + ".join(f"{len(points)} {part}" for part, points in self.points.items())
+
+    @property
+    def _function_text(self) -> str:
+        return ", ".join(f"{field}({', '.join(self.domain.coordinates)})" for field in self.fields)
+
+    def __call__(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The fields at points."""
-        values = self.predictor.values(self._identities, self._checked(points))
+        values = self.predictor.values(self._identities, self._checked(points, extrapolate))
         return values[:, 0] if len(self.fields) == 1 else values
 
-    def std(self, points: Any) -> Float[np.ndarray, "points *fields"]:
+    def std(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The conditional standard deviation of the fields, for the problem linearised at the solution."""
-        values = np.sqrt(self.predictor.variances(self._identities, self._checked(points)))
+        values = np.sqrt(self.predictor.variances(self._identities, self._checked(points, extrapolate)))
         return values[:, 0] if len(self.fields) == 1 else values
 
-    def apply(self, operator: Callable[..., Any], points: Any) -> Float[np.ndarray, "points *shape"]:
+    def apply(
+        self, operator: Callable[..., Any], points: Any, *, extrapolate: bool = False
+    ) -> Float[np.ndarray, "points *shape"]:
         """An operator of the solution: `solution.apply(laplacian, points)`, `solution.apply(gradient, points)`, or for
         several fields `solution.apply(lambda u, v: divergence(...), points)`. It need not be linear."""
         if not callable(operator):
             raise ValueError(f"`apply`: `operator` turns functions into a function, as `laplacian`; came {operator!r}.")
         name = "the operator given to `apply`"
         check_operator(operator, name, self.fields)
-        where = self._checked(points)
+        where = self._checked(points, extrapolate)
 
         def equation(*arguments: Any) -> Any:
             *fields, x = arguments
@@ -75,7 +112,9 @@ class Solution:
 
         return self._evaluated(equation, name, where, scalar=False)
 
-    def residual(self, points: Any, part: str = "interior") -> Float[np.ndarray, "points *equations"]:
+    def residual(
+        self, points: Any, part: str = "interior", *, extrapolate: bool = False
+    ) -> Float[np.ndarray, "points *equations"]:
         """What is left of the equations on `part`, as they are written: JAX differentiates the solution's own expansion around
         each point, so that neither the latent values nor what was read of the equations has a part in it."""
         if self.problem is None:
@@ -83,7 +122,7 @@ class Solution:
         given = self.problem.equations.get(part)
         if given is None:
             raise ValueError(f"`residual`: no equation holds on {part!r}; parts: {', '.join(self.problem.equations)}.")
-        where = self._checked(points)
+        where = self._checked(points, extrapolate)
         equations = (given,) if callable(given) else tuple(given)
         name = f"the equation on '{part}'"
         values = np.stack([self._evaluated(equation, name, where) for equation in equations], axis=1)
@@ -121,8 +160,18 @@ class Solution:
         zero = (0,) * self.dim
         return tuple(((index, ((zero, 1.0),)),) for index in range(len(self.fields)))
 
-    def _checked(self, points: Any) -> Float[np.ndarray, "points dim"]:
+    def outside(self, points: Float[np.ndarray, "points dim"]) -> Bool[np.ndarray, " points"]:
+        """Which points lie outside the domain. A coordinate that is a circle for the kernels has no outside."""
+        wrapped = np.array(points, dtype=float)
+        for axis, period in _shared_periods(self.kernels.values()).items():
+            lower = self.domain.lower[axis]
+            wrapped[:, axis] = lower + (wrapped[:, axis] - lower) % period
+        return ~(self.domain.contains(points) | self.domain.contains(wrapped))
+
+    def _checked(self, points: Any, extrapolate: bool) -> Float[np.ndarray, "points dim"]:
         dim = self.dim
+        if hasattr(points, "columns"):
+            points = frame_points(points, self.domain.coordinates)
         try:
             array = np.asarray(points, dtype=float)
         except (TypeError, ValueError) as error:
@@ -136,6 +185,14 @@ class Solution:
             )
         if not np.isfinite(array).all():
             raise ValueError(f"`points`: {np.sum(~np.isfinite(array).all(axis=1))} of {len(array)} rows are not finite.")
+        outside = np.zeros(len(array), dtype=bool) if extrapolate else self.outside(array)
+        if outside.any():
+            first = np.flatnonzero(outside)[0]
+            raise ValueError(
+                f"`points`: {outside.sum()} of {len(array)} lie outside {self.domain}; the first is row {first}, "
+                f"{np.array2string(array[first], precision=4)}. No equation holds there: check the order of coordinates "
+                f"{self.domain.coordinates}, or pass `extrapolate=True` to have them all the same."
+            )
         return array
 
 
@@ -152,27 +209,46 @@ def _polynomial(indices: Sequence[MultiIndex], coefficients: Array, centre: Arra
     return total
 
 
+def _shared_periods(kernels: Iterable[AbstractKernel]) -> dict[int, float]:
+    """The coordinates that are circles for all kernels, with their circumferences."""
+
+    def periods(kernel: AbstractKernel) -> dict[int, float]:
+        pieces = [getattr(kernel, field.name) for field in dataclasses.fields(kernel)]
+        kernels = [piece for piece in pieces if isinstance(piece, AbstractKernel)]  # of a sum or product
+        return _shared_periods(kernels) if kernels else dict(kernel.period) if isinstance(kernel, AbstractRadial) else {}
+
+    first, *others = map(periods, kernels)
+    return {axis: period for axis, period in first.items() if all(other.get(axis) == period for other in others)}
+
+
 def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
     """The solution in a file that `Solution.save` wrote, with the same values bit by bit.
 
-    A file holds no equations: give the problem again for `residual`, `plot` and errors.
+    A file holds no equations: give the problem again for `residual` and errors. It must be the one that was solved.
     """
+    return restored(*io.read(path), path, problem)
+
+
+def restored(
+    header: Mapping[str, Any], arrays: io.Arrays, path: str | os.PathLike[str], problem: Problem | None = None
+) -> Solution:
+    """The solution in the content of a file, as `io.read` gives it."""
     require_double_precision("load")
-    header, arrays = io.read(path)
-    fields, dim = tuple(header["fields"]), header["dim"]
-    if problem is not None and (problem.fields != fields or problem.domain.dim != dim):
-        raise ValueError(
-            f"`load`: '{path}' holds the fields {', '.join(fields)} of {dim} coordinates, `problem` has "
-            f"{', '.join(problem.fields)} of {problem.domain.dim}."
-        )
-    rest = {name: io.decode(header[name], arrays) for name in ("predictor", "points", "latent", "kernels", "settings")}
+    names = ("predictor", "points", "latent", "kernels", "settings", "fingerprint", "domain")
+    rest = {name: io.decode(header[name], arrays) for name in names}
     result = io.decode(header["result"], arrays)
+    notes = result["notes"]
+    if problem is not None:
+        check_same(f"`load`: '{path}'", rest["fingerprint"], problem)
+        rest["domain"] = problem.domain
+    elif lost := io.lost_domain(header["domain"]):
+        notes = (*notes, f"the domain in the file is the box around {lost}; `gpde.load(path, problem=...)` gives it again")
     return Solution(
         problem=problem,
-        fields=fields,
-        dim=dim,
+        name=header["name"],
+        fields=tuple(header["fields"]),
         history=io.rows(io.decode(header["history"], arrays)),
-        result=Result(**{**result, "outcome": Outcome[result["outcome"]]}),
+        result=Result(**{**result, "outcome": Outcome[result["outcome"]], "notes": tuple(dict.fromkeys(notes))}),
         seconds=Seconds(**header["seconds"]),
         **rest,
     )

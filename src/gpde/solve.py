@@ -91,8 +91,9 @@ def solve(
         latent = np.asarray(chosen.latent(state))
     return Solution(
         problem=problem,
+        name=problem.name,
         fields=problem.fields,
-        dim=problem.domain.dim,
+        domain=problem.domain,
         predictor=predictor,
         points={part.name: np.asarray(part.points) for part in collocation.parts},
         latent=latent,

@@ -1,7 +1,9 @@
 """What every domain can say about itself. Other code uses these methods and nothing else."""
 
 import abc
+import inspect
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -71,6 +73,19 @@ class AbstractDomain(abc.ABC):
         """Outward unit normals at points of an atom of the boundary."""
 
     # --- what follows from it
+
+    def arguments(self) -> dict[str, Any] | None:
+        """What the constructor was given, by name; None if an argument is not an attribute of that name.
+
+        A domain that keeps its arguments so can be written to a file.
+        """
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names} if all(hasattr(self, name) for name in names) else None
+
+    def __repr__(self) -> str:
+        arguments = self.arguments()
+        inside = "..." if arguments is None else ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        return f"{type(self).__name__}({inside})"
 
     @property
     def dim(self) -> int:
@@ -157,6 +172,12 @@ class AbstractDomain(abc.ABC):
             raise ValueError(f"`grid`: `shape` has one size, 1 or more, for each of {self.coordinates}; got {tuple(shape)}.")
         axes = [np.linspace(*ends) for ends in zip(self.lower, self.upper, sizes, strict=True)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+
+    def test_points(self, shape: Sequence[int]) -> Points:
+        """The points of `grid` that lie in the closed domain; where it slips between them, as many points of its interior."""
+        points = self.grid(shape)
+        inside = points[self.contains(points)]
+        return inside if len(inside) else self.sample("interior", len(points), sampling="sobol")
 
     def check_points(self, points: ArrayLike, call: str) -> Points:
         """`points` as a float64 array `(num, dim)`, or an error that names the call."""

@@ -20,16 +20,21 @@ class Box(AbstractDomain):
     r"""$\prod_a [\text{lower}_a, \text{upper}_a]$, in any number of dimensions: `Box(-1, 1)`, `Box((0, 0), (1, 1))`.
 
     Sides: `"left"`, `"right"` (axis 0), `"bottom"`, `"top"` (axis 1), `"back"`, `"front"` (axis 2), then `"lower3"`,
-    `"upper3"` and so on. `"boundary"` is all of them.
+    `"upper3"` and so on. `"boundary"` is all of them. Coordinates are x, y, z, or as `coordinates` names them.
     """
 
-    def __init__(self, lower: Corner, upper: Corner):
+    def __init__(self, lower: Corner, upper: Corner, coordinates: Sequence[str] | None = None):
         self._lower, self._upper = _corner(lower, "lower"), _corner(upper, "upper")
         if self._lower.shape != self._upper.shape:
             sizes = f"{len(self._lower)} and {len(self._upper)}"
             raise ValueError(f"`Box`: `lower` and `upper` have one number per coordinate each; got {sizes}.")
         if not np.all(self._lower < self._upper):
             raise ValueError(f"`Box`: `lower` is below `upper` in every coordinate; got {lower} and {upper}.")
+        self._coordinates = self._named() if coordinates is None else tuple(coordinates)
+        if len({str(name).strip().casefold() for name in self._coordinates} - {""}) != self.dim:
+            raise ValueError(
+                f"`Box`: `coordinates` is a name for each of {self.dim} coordinates, all different; got {coordinates!r}."
+            )
         names = [_SIDES[axis] if axis < len(_SIDES) else (f"lower{axis}", f"upper{axis}") for axis in range(self.dim)]
         self._sides = {
             name: (axis, corner)
@@ -38,9 +43,10 @@ class Box(AbstractDomain):
         }
 
     def __repr__(self) -> str:
+        names = "" if self.coordinates == self._named() else f", {self.coordinates}"
         if self.dim == 1:
-            return f"Box({self.lower[0]:g}, {self.upper[0]:g})"
-        return f"Box({_tuple(self.lower)}, {_tuple(self.upper)})"
+            return f"Box({self.lower[0]:g}, {self.upper[0]:g}{names})"
+        return f"Box({_tuple(self.lower)}, {_tuple(self.upper)}{names})"
 
     @property
     def lower(self) -> Float[np.ndarray, " dim"]:
@@ -52,7 +58,7 @@ class Box(AbstractDomain):
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        return ("x", "y", "z")[: self.dim] if self.dim <= 3 else tuple(f"x{axis}" for axis in range(self.dim))
+        return self._coordinates
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -95,6 +101,10 @@ class Box(AbstractDomain):
         normals = np.zeros_like(points)
         normals[:, axis] = 1.0 if corner is self._upper else -1.0
         return normals
+
+    def _named(self) -> tuple[str, ...]:
+        """What coordinates are called where the user does not say."""
+        return ("x", "y", "z")[: self.dim] if self.dim <= 3 else tuple(f"x{axis}" for axis in range(self.dim))
 
     def _free(self, atom: str) -> list[int]:
         """The axes along which the atom extends."""

@@ -25,6 +25,8 @@ class SpaceTime(AbstractDomain):
         if not (np.isfinite(start) and np.isfinite(stop) and start < stop):
             raise ValueError(f"`SpaceTime`: `start` and `stop` are finite, and start < stop; got {start} and {stop}.")
         self.space = space if isinstance(space, AbstractDomain) else Box(*space)
+        if "t" in self.space.coordinates:
+            raise ValueError(f"`SpaceTime`: 't' is the time; the coordinates of `space` are called {self.space.coordinates}.")
         self.start, self.stop = float(start), float(stop)
 
     def __repr__(self) -> str:

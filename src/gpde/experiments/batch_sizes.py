@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from gpde.batching import point_table
 from gpde.collocation import collocate
+from gpde.errors import reference_values
 from gpde.experiments import panels
 from gpde.experiments.base import Reproduction, Watch, columns
 from gpde.experiments.single_run import averaged_losses, root_mean_square
@@ -21,7 +22,6 @@ from gpde.linear_operators import LinearOperator
 from gpde.methods import MiniBatch
 from gpde.methods.base import Progress, check_count
 from gpde.methods.schedules import Weight
-from gpde.plotting import reference_values
 from gpde.problem import Points, Problem
 from gpde.problems import get
 from gpde.report import strict

@@ -55,6 +55,8 @@ class Map:
         self.names = domain.coordinates
         self.num_points = len(points)
         self.triangles = Triangulation(points[:, 0], points[:, 1])
+        # They fill the convex hull of the points, which may reach beyond the domain.
+        self.triangles.set_mask(~domain.contains(points[self.triangles.triangles].mean(axis=1)))
 
     def values(self, axes: "Axes", values: np.ndarray, title: str, levels: np.ndarray) -> None:
         """Filled contours."""

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from gpde.errors import error_points, grid_shape, reference_values
 from gpde.experiments import panels
 from gpde.experiments.base import Reproduction, Watch, columns
 from gpde.methods import AbstractMethod, FullBatch, MiniBatch
-from gpde.plotting import grid_shape, reference_values
 from gpde.problem import Problem
 from gpde.report import kernels_text, strict
 from gpde.solution import Solution
@@ -55,7 +55,7 @@ def reproduce(
 ) -> Reproduction:
     """Solves the problem by every case on the same points."""
     points = problem.sample(num_interior, num_boundary, seed=seed)
-    grid = problem.domain.grid(grid_shape(problem))
+    grid = error_points(problem)
     reference = reference_values(problem, grid)
     if reference is None:
         raise ValueError(f"`reproduce`: '{problem.name}' has no reference solution to compare with.")
@@ -148,7 +148,10 @@ def _numbers(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Se
                 }
                 for outcome in outcomes
             },
-            "grid": {"shape": grid_shape(problem), "truth": [float(f"{value:.{_DIGITS}g}") for value in truth]},
+            "grid": {
+                "shape": grid_shape(problem.domain.dim, problem),
+                "truth": [float(f"{value:.{_DIGITS}g}") for value in truth],
+            },
             "points": solution.points,
         }
     )
