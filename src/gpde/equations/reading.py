@@ -1,0 +1,234 @@
+r"""Reads an equation: which linear operators of the unknown it looks at, and its residual as a function of their values.
+
+The operators that matter are the row space of $\partial r/\partial z$ over probe points and values of the derivatives $z$, in
+reduced echelon form: $-\Delta u + u^3$ gives $\{u, \Delta u\}$.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from gpde.equations.kinds import Kind, classify
+from gpde.equations.tracing import Equation, requested_derivatives, require_double_precision, traced, words
+from gpde.linear_operators import (
+    Derivative,
+    LinearOperator,
+    derivative_units,
+    operator_order,
+    operator_unit,
+    row_space,
+    rows_outside,
+)
+
+_NUM_PROBES = 48
+_SMALL_BLOCK, _LARGE_BLOCK = 64, 4096  # points a compiled program takes
+_UNKNOWN_ADVICE = "An equation is a function of the unknown, as in `lambda u, x: laplacian(u)(x) - f(x)`."
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reading:
+    r"""The equations of one part, understood: $r(x, v)$, with $v_k = L_k u(x)$.
+
+    `eliminated` names one functional per equation for which all can be solved at once (each is affine in them with the
+    constant, invertible coefficients `elimination_matrix`), or is None. `units` are the lengths in which it was read,
+    `columns` the derivatives the equations ask for.
+    """
+
+    equations: tuple[Equation, ...]
+    names: tuple[str, ...]
+    dim: int
+    num_fields: int
+    units: tuple[float, ...]
+    columns: tuple[Derivative, ...]
+    operators: tuple[LinearOperator, ...]
+    pivots: tuple[Derivative, ...]
+    kinds: tuple[Kind, ...]
+    eliminated: tuple[int, ...] | None
+    elimination_matrix: tuple[tuple[float, ...], ...] | None
+
+    @property
+    def order(self) -> int:
+        """The highest derivative any operator takes."""
+        return max(operator_order(operator) for operator in self.operators)
+
+    def residual(self, x: Float[Array, " dim"], values: Float[Array, " operators"]) -> Float[Array, " equations"]:
+        r"""$r(x, v)$ for one point: the pivot derivatives take the operators' values, every other derivative is zero."""
+        given = dict(zip(self.pivots, values, strict=True))
+        z = jnp.stack([given.get(column, jnp.zeros((), dtype=x.dtype)) for column in self.columns])
+        return traced(self.equations, self.dim, self.num_fields, self.columns)(x, z)
+
+    def covers(self, points: Float[np.ndarray, "points dim"]) -> bool:
+        """Whether what was read holds at these points too, for values drawn at random: the operators found are enough, what
+        was linear is linear, and what the equations are solved for has the same coefficients."""
+        columns = self.columns
+        pivots = [columns.index(pivot) for pivot in self.pivots]
+        unit = derivative_units(columns, self.units)
+        z = unit * np.random.default_rng(7).normal(size=(2 * len(points), len(columns)))
+        rows = _gradients(self, np.tile(points, (2, 1)), z)
+        rows = rows.reshape(2, len(points), -1, len(columns))  # (draws, points, equations, derivatives)
+        rows = np.where(np.isfinite(rows).all(axis=-1, keepdims=True), rows, np.nan)
+        # NaN (the root of a negative draw, say) never differs: comparisons with it are False.
+        scaled = rows * unit
+        tolerance = 1e-8 * np.abs(scaled).max(axis=-1, keepdims=True)
+        bent = (np.abs(scaled[0] - scaled[1]) > tolerance[0])[:, [kind.linear for kind in self.kinds]]
+        changed = np.zeros(0)
+        if self.eliminated is not None:
+            chosen = np.array(pivots)[list(self.eliminated)]
+            changed = np.abs(rows[..., chosen] - np.array(self.elimination_matrix)) * unit[chosen] > tolerance
+        outside = rows_outside(rows, self.operators, self.pivots, columns, self.units)
+        return not (np.any(outside) or np.any(bent) or np.any(changed))
+
+
+def read(
+    equations: Sequence[Equation],
+    names: Sequence[str],
+    dim: int,
+    fields: Sequence[str],
+    probes: Float[np.ndarray, "points dim"],
+    *,
+    units: Sequence[float] | Float[np.ndarray, " dim"] | None = None,
+    functionals: str = "minimal",
+    num_probes: int = _NUM_PROBES,
+) -> Reading:
+    """Reads equations that hold at the same points.
+
+    **Main arguments:**
+
+    - `equations`, `names`: functions of the fields and the point, and what to call them in messages.
+    - `probes`: points of the part where they hold.
+
+    **Other arguments:**
+
+    - `units`: the lengths in which coordinates are measured, those of the domain: with them 1e-11 m²/s is not a small
+      number where lengths are micrometres.
+    - `functionals`: `"minimal"` finds the smallest set of operators; `"derivatives"` keeps every partial derivative apart,
+      as the paper's experiments do.
+    - `num_probes`: how many points and values to try, at least.
+    """
+    if functionals not in ("minimal", "derivatives"):
+        raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
+    require_double_precision("Problem")
+    asked: set[Derivative] = set()
+    for equation, name in zip(equations, names, strict=True):
+        found = requested_derivatives(equation, name, dim, fields, probes[0])
+        if not found:
+            raise ValueError(f"{name} never looks at the unknown {words(fields)}. {_UNKNOWN_ADVICE}")
+        asked |= found
+    blank = Reading(
+        equations=tuple(equations),
+        names=tuple(names),
+        dim=dim,
+        num_fields=len(fields),
+        units=tuple(float(length) for length in (np.ones(dim) if units is None else units)),
+        columns=tuple(sorted(asked, key=lambda c: (sum(c[1]), c[0], tuple(-a for a in c[1])))),
+        operators=(),
+        pivots=(),
+        kinds=(),
+        eliminated=None,
+        elimination_matrix=None,
+    )
+    num_probes = max(num_probes, 3 * len(blank.columns))
+    x = probes[np.arange(num_probes) % len(probes)]
+    unit = derivative_units(blank.columns, blank.units)
+    z = unit * np.random.default_rng(20240).normal(size=(num_probes, len(blank.columns)))
+    z *= np.array([0.3, 1.0, 3.0])[np.arange(num_probes) % 3, None]
+    near = _gradients(blank, x, z)
+    finite = np.isfinite(near).all(axis=-1) & np.isfinite(_bent(blank, x, z, 0.0))
+    for e, name in enumerate(names):
+        _check_probes(finite[:, e], x, name)
+    _check_local(blank, x, z, finite)
+    for e, name in enumerate(names):
+        if not np.any(near[finite[:, e], e]):
+            raise ValueError(
+                f"{name} does not depend on the unknown {words(fields)} at any probe point: its derivative in "
+                f"every value of {words(fields)} is zero. {_UNKNOWN_ADVICE}"
+            )
+    minimal = functionals == "minimal"
+    rows = near[finite]
+    operators, pivots = row_space(rows, blank.columns, blank.units, minimal=minimal)
+    # Values far out find a term that sleeps below a threshold, as max(u - 100, 0). Their rows are badly scaled: only those
+    # that show something new are used.
+    far = _gradients(blank, x, z * 10.0 ** (1 + np.arange(num_probes) % 5)[:, None]).reshape(-1, len(unit))
+    new = far[rows_outside(far, operators, pivots, blank.columns, blank.units)]
+    if len(new):
+        operators, pivots = row_space(np.concatenate([rows, new]), blank.columns, blank.units, minimal=minimal)
+    return _classified(dataclasses.replace(blank, operators=operators, pivots=pivots), x)
+
+
+def _classified(reading: Reading, x: Float[np.ndarray, "probes dim"]) -> Reading:
+    """The reading with the kind of each equation, and functionals it can be solved for."""
+    rng = np.random.default_rng(11)
+    unit = np.array([operator_unit(operator, reading.units) for operator in reading.operators])
+    pivots = [reading.columns.index(pivot) for pivot in reading.pivots]
+
+    def at(scale: float) -> np.ndarray:
+        z = np.zeros((len(x), len(reading.columns)))
+        z[:, pivots] = scale * unit * rng.normal(size=(len(x), len(pivots)))
+        return _gradients(reading, x, z)[..., pivots]
+
+    samples = np.stack([at(0.5), at(2.0), at(50.0), at(1e4)])
+    kinds, eliminated, matrix = classify(samples, reading.operators, unit)
+    return dataclasses.replace(reading, kinds=kinds, eliminated=eliminated, elimination_matrix=matrix)
+
+
+def _gradients(reading: Reading, x: np.ndarray, z: np.ndarray) -> Float[np.ndarray, "probes equations columns"]:
+    r"""Rows of $\partial r / \partial z$, every equation at every probe."""
+    function = _gradient_function(reading.equations, reading.dim, reading.num_fields, reading.columns)
+    return _in_blocks(function, x, z)
+
+
+@functools.lru_cache(maxsize=64)  # so that another solve of the same problem does not compile again
+def _gradient_function(
+    equations: tuple[Equation, ...], dim: int, num_fields: int, columns: tuple[Derivative, ...]
+) -> Callable[[Array, Array], Array]:
+    return jax.jit(jax.vmap(jax.jacfwd(traced(equations, dim, num_fields, columns), argnums=1)))
+
+
+def _in_blocks(function: Callable[[Array, Array], Array], x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """A function of many points, in blocks of one of two sizes: few programs are compiled, whatever the number of points."""
+    size = _SMALL_BLOCK if len(x) <= 8 * _SMALL_BLOCK else _LARGE_BLOCK
+    index = np.minimum(np.arange(-(-len(x) // size) * size), len(x) - 1).reshape(-1, size)
+    return np.concatenate([np.asarray(function(jnp.asarray(x[i]), jnp.asarray(z[i]))) for i in index])[: len(x)]
+
+
+def _bent(reading: Reading, x: np.ndarray, z: np.ndarray, stray: float) -> Float[np.ndarray, "probes equations"]:
+    """The residuals where the unknown's derivatives bend away from the point by `stray` times the squared distance."""
+    function = _bent_function(reading.equations, reading.dim, reading.num_fields, reading.columns)
+    return _in_blocks(lambda x, z: function(x, z, jnp.asarray(stray)), x, z)
+
+
+@functools.lru_cache(maxsize=64)
+def _bent_function(
+    equations: tuple[Equation, ...], dim: int, num_fields: int, columns: tuple[Derivative, ...]
+) -> Callable[[Array, Array, Array], Array]:
+    return jax.jit(jax.vmap(traced(equations, dim, num_fields, columns, bent=True), in_axes=(0, 0, None)))
+
+
+def _check_probes(finite: Bool[np.ndarray, " probes"], x: np.ndarray, name: str) -> None:
+    if np.mean(finite) < 0.2:
+        bad = x[np.flatnonzero(~finite)[0]]
+        raise ValueError(
+            f"{name} is not finite at {np.sum(~finite)} of {len(x)} probe points, for instance at x = {_point(bad)}. "
+            "Check divisions, logarithms and roots in its coefficients and sources."
+        )
+
+
+def _check_local(reading: Reading, x: np.ndarray, z: np.ndarray, finite: Bool[np.ndarray, "probes equations"]) -> None:
+    """A residual that looks at the unknown at its own point alone does not notice how it bends away from there."""
+    plain, bent = _bent(reading, x, z, 0.0), _bent(reading, x, z, 1.0)
+    for e, name in enumerate(reading.names):
+        here = finite[:, e]
+        if np.any(np.abs(plain - bent)[here, e] > 1e-9 * (1 + np.abs(plain[here, e]))):
+            raise ValueError(
+                f"{name} looks at the unknown away from its own point `x` (as `u(-x)` or `u(x + h)` would). "
+                "An equation may use u and its derivatives at x only; for periodic functions use a kernel with a `period`."
+            )
+
+
+def _point(x: np.ndarray) -> str:
+    return "(" + ", ".join(f"{v:.4g}" for v in x) + ")"
