@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gpde
-from gpde.batching import cover, neighbours, partition, spread_centres
+from gpde.batching import cover, partition, spread_centres
 from gpde.linear_solvers import AbstractLinearSolver, Direct, Solved
 from gpde.methods.blending import BlendedPatches
 from gpde.methods.consensus import Consensus
@@ -252,13 +252,6 @@ def test_a_partition_holds_every_point_once_in_cells_of_equal_size():
     assert np.array_equal(np.sort(np.concatenate(cells)), np.arange(103))
     assert {len(cell) for cell in cells} <= {12, 13}
     assert len(spread_centres(points, 8)) == 8
-
-
-def test_neighbours_are_the_nearest_by_brute_force():
-    points = np.random.default_rng(2).uniform(size=(50, 2))
-    found = neighbours(points, points[:5], 7)
-    distance = np.linalg.norm(points[None] - points[:5, None], axis=-1)
-    assert np.array_equal(found, np.argsort(distance, axis=1)[:, :7])
 
 
 @pytest.mark.parametrize(

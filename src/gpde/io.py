@@ -19,7 +19,7 @@ import numpy as np
 from gpde.kernels import AbstractKernel, FunctionKernel
 from gpde.linear_solvers import AbstractLinearSolver
 
-FORMAT = 3
+FORMAT = 4
 _HEADER = "header"
 
 Arrays = dict[str, np.ndarray]

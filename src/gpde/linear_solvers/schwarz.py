@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float, Int
-from scipy.spatial import KDTree
 
 from gpde.batching import partition, spread_centres
 from gpde.gram import solve
 from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved, product
+from gpde.neighbours import NeighbourIndex
 from gpde.threads import map_chunks, num_cores, one_blas_thread
 
 # Interpolation from coarse points: as many neighbours as a local quartic needs, at a lengthscale of three spacings.
@@ -119,16 +119,13 @@ class Schwarz(AbstractLinearSolver):
 
     def _subdomains(self, coordinates: Float[np.ndarray, "size dim"]) -> Int[np.ndarray, "subdomains width"]:
         """The unknowns of each subdomain, padded with `size`."""
-        size, dim = coordinates.shape
-        tree = KDTree(coordinates)
+        size = len(coordinates)
+        index = NeighbourIndex(coordinates)
         members = []
         for cell in partition(coordinates, max(1, size // self.cell_size)):
-            low, high = coordinates[cell].min(axis=0), coordinates[cell].max(axis=0)
-            spacing = (np.prod(np.maximum(high - low, 1e-300)) / len(cell)) ** (1 / dim)
-            low, high = low - self.overlap * spacing, high + self.overlap * spacing
-            near = np.asarray(tree.query_ball_point((low + high) / 2, np.max(high - low) / 2, p=np.inf))
-            inside = np.all((coordinates[near] >= low) & (coordinates[near] <= high), axis=1)
-            members.append(np.sort(near[inside]))
+            own = coordinates[cell]
+            reach = self.overlap * _spacing(own)
+            members.append(index.inside(own.min(axis=0) - reach, own.max(axis=0) + reach))
         nodes = np.full((len(members), max(len(m) for m in members)), size, dtype=np.int32)
         for row, member in zip(nodes, members, strict=True):
             row[: len(member)] = member
@@ -145,14 +142,23 @@ class Schwarz(AbstractLinearSolver):
         for kind in np.unique(component):
             own = np.flatnonzero(component == kind)
             coarse = coordinates[own][spread_centres(coordinates[own], max(width, len(own) // self.coarse_ratio))]
-            tree, num = KDTree(coarse), min(width, len(coarse))
-            distance, index = (np.reshape(out, (len(own), num)) for out in tree.query(coordinates[own], k=num, workers=-1))
-            spacing = np.median(np.reshape(tree.query(coarse, k=min(2, len(coarse)))[0], (len(coarse), -1))[:, -1])
+            coarse_index = NeighbourIndex(coarse)
+            distance, index = coarse_index.nearest(coordinates[own], width)
+            num = index.shape[1]
+            spacing = np.median(coarse_index.nearest(coarse, 2)[0][:, -1])
             lengthscale = _COARSE_LENGTHSCALE * spacing
             columns[own, :num] = offset + index
             (weights[own, :num],) = map_chunks(_interpolate, lengthscale, (coarse[index], distance), _CHUNK_ROWS)
             offset += len(coarse)
         return columns, weights, offset
+
+
+def _spacing(points: Float[np.ndarray, "points dim"]) -> float:
+    """The distance between neighbours among points that fill a box, or what is one on a circle or a plane in space."""
+    extents = np.sqrt(12 / len(points)) * np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    # Cells are nearly cubes: a direction in which one is far thinner is that of a curvature, not a dimension.
+    extents = extents[extents > 0.1 * extents[0]]
+    return float((np.prod(extents) / len(points)) ** (1 / len(extents))) if len(extents) else 0.0
 
 
 @jax.jit

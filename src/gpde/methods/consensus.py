@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from gpde.batching import Cover, PointTable, cover, point_table, scaled_coordinates
+from gpde.batching import Cover, PointTable, cover, point_table
 from gpde.functionals import Kernels, pair_covariance
 from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.linear_operators import LinearOperator, point_value
@@ -29,6 +29,7 @@ from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, ch
 from gpde.methods.blending import BlendedPatches
 from gpde.methods.patch_sums import OpenValues, chunk_size, reduce_patches, value_rows
 from gpde.methods.patches import Equations, evaluate, localize
+from gpde.neighbours import Metric
 from gpde.results import Outcome
 from gpde.threads import map_chunks
 
@@ -108,7 +109,7 @@ class Consensus(AbstractMethod):
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
         table = point_table(setup.collocation)
-        coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
+        coordinates = self._metric(setup.kernels, table).coordinates(np.asarray(table.points))
         operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values, fixed = _start(table, operators, setup.kernels)
         num_patches = self.num_patches or default_num_patches(table.num_points)
@@ -133,7 +134,7 @@ class Consensus(AbstractMethod):
         solver, kept, solved = state.solver, state.kept, Solved(np.zeros(0), 0.0, 0)
         if open_values.size > 0:
             matrix = open_values.matrix(patches.precision)
-            coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
+            coordinates = self._metric(kernels, table).coordinates(np.asarray(table.points))
             prepared = solver.compute(matrix, *open_values.located(coordinates), kept)
             solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
             kept = solver.keep(prepared)
@@ -151,6 +152,9 @@ class Consensus(AbstractMethod):
             return state, info, Outcome.NOT_POSITIVE_DEFINITE if finite else Outcome.NOT_FINITE
         weights, operators = self._localize(equations, kernels, state.cover, values, nuggets, table)
         return self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
+
+    def _metric(self, kernels: Kernels, table: PointTable) -> Metric:
+        return Metric.of(kernels, table.points.shape[1], self.scaled_neighbours)
 
     def _damped(
         self,
@@ -242,18 +246,17 @@ class Consensus(AbstractMethod):
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
         table = point_table(setup.collocation)
         equations, _ = _linearized(table, state.operators, setup.kernels)
-        points = np.asarray(table.points)
-        coordinates = scaled_coordinates(points, setup.kernels, self.scaled_neighbours)
+        points, metric = np.asarray(table.points), self._metric(setup.kernels, table)
         solver = state.solver
         if self.linear_solver == "schwarz":
             # Samples need full accuracy in what varies most, where an iteration is least accurate.
-            solver, _ = _solver_by_size(state.cover, state.fixed, coordinates)
+            solver, _ = _solver_by_size(state.cover, state.fixed, metric.coordinates(points))
         num_slots = table.num_operators + table.collocation.num_fields
         none = np.zeros((*state.cover.members.shape, num_slots))
         return BlendedPatches(
             kernels=setup.kernels,
             equations=equations,
-            scale=jnp.asarray(_scale(setup.kernels, points.shape[1], self.scaled_neighbours)),
+            metric=metric,
             centres=jnp.asarray(points[state.cover.centres]),
             members=jnp.asarray(state.cover.members),
             weights=jnp.asarray(none if state.weights is None else state.weights),
@@ -382,7 +385,3 @@ def _start(
         values[points, field] = rhs[points, e] / coefficients[points, e, slot]
         fixed[points, field] = True
     return values, fixed
-
-
-def _scale(kernels: Kernels, dim: int, scaled: bool) -> Float[np.ndarray, " dim"]:
-    return 1.0 / scaled_coordinates(np.ones((1, dim)), kernels, scaled)[0]

@@ -12,14 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import KDTree
 
-from gpde.batching import neighbours
 from gpde.functionals import Kernels, block, pair_covariance
 from gpde.gram import add_diagonal, half_solve, solve
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.proximal import BatchPrior, ProximalProblem, batch_prior, conditioned, escalated, smoother
+from gpde.neighbours import Metric, NeighbourIndex
 from gpde.threads import one_blas_thread
 
 # Points that share a factorisation, batches factored together, and batches per call: few shapes are compiled.
@@ -32,8 +31,8 @@ class LocalPredictor(AbstractPredictor):
     r"""Each point is predicted by the batch of its nearest training point.
 
     Point by point: where it is, which operators it has, latent values $z$, the linearised equations $\Psi z' = b$ (rows
-    `coefficients`, `rhs`) with their `noise` ($\Lambda$: 0 exact, 1 in slots without an equation), and $Q$ (`metric`; None is
-    the diagonal of the Gram matrix). Nearness is measured in units of `lengthscales`.
+    `coefficients`, `rhs`) with their `noise` ($\Lambda$: 0 exact, 1 in slots without an equation), and $Q$
+    (`proximal_metric`; None is the diagonal of the Gram matrix). Nearness is that of `metric`.
 
     Its variance is that of the same local Gaussian process: the prior given the batch's linearised equations and its latent
     values, these with the variance $\lambda Q/\rho$ at which the proximal term holds them.
@@ -42,13 +41,13 @@ class LocalPredictor(AbstractPredictor):
     kernels: Kernels
     operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: Float[Array, "points dim"]
-    lengthscales: Float[np.ndarray, " dim"]
+    metric: Metric
     active: Bool[Array, "points operators"]
     latent: Float[Array, "points operators"]
     coefficients: Float[Array, "points equations operators"]
     rhs: Float[Array, "points equations"]
     noise: Float[Array, "points equations"]
-    metric: Float[Array, "points operators"] | None
+    proximal_metric: Float[Array, "points operators"] | None
     nugget: Float[Array, " operators"]
     regularization: Float[Array, ""]
     proximal_weight: Float[Array, ""]
@@ -60,7 +59,7 @@ class LocalPredictor(AbstractPredictor):
         cls,
         problem: ProximalProblem,
         latent: Float[Array, "points operators"],
-        lengthscales: Float[np.ndarray, " dim"],
+        metric: Metric,
         nugget: float,
         proximal_weight: float,
         batch_size: int,
@@ -77,13 +76,13 @@ class LocalPredictor(AbstractPredictor):
             kernels=problem.kernels,
             operators=table.operators,
             points=table.points,
-            lengthscales=lengthscales,
+            metric=metric,
             active=table.active,
             latent=latent,
             coefficients=psi.transpose(2, 0, 1),
             rhs=(jnp.sum(psi * latent.T[None], axis=1) - residual).T,
             noise=jnp.where(table.has_equation, noise, 1.0),
-            metric=problem.metric,
+            proximal_metric=problem.metric,
             nugget=nugget * problem.nugget_scale,
             regularization=lam,
             proximal_weight=jnp.asarray(proximal_weight),
@@ -105,9 +104,9 @@ class LocalPredictor(AbstractPredictor):
         self, local: "_Local", operators: tuple[LinearOperator, ...], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         """Groups the points by batch, so that every batch is factored about once, and evaluates in calls of one shape."""
-        coordinates = np.asarray(self.points) / self.lengthscales
-        _, centre = KDTree(coordinates).query(points / self.lengthscales, workers=-1)
-        centre = np.asarray(centre)
+        coordinates = self.metric.coordinates(np.asarray(self.points))
+        index = NeighbourIndex(coordinates)
+        centre = index.nearest(self.metric.coordinates(points), 1)[1][:, 0]
         order = np.argsort(centre, kind="stable")
         centres, first, counts = np.unique(centre[order], return_index=True, return_counts=True)
         width = next((size for size in _GROUP_SIZES if size >= counts.mean()), _GROUP_SIZES[-1])
@@ -115,7 +114,7 @@ class LocalPredictor(AbstractPredictor):
         groups = [(c, order[f + skip : f + n][:width]) for c, f, n in zip(centres, first, counts, strict=True)
                   for skip in range(0, n, width)]  # fmt: skip
         members = np.stack([np.pad(which, (0, width - len(which)), "edge") for _, which in groups])
-        batches = neighbours(coordinates, coordinates[[c for c, _ in groups]], self.batch_size)
+        _, batches = index.nearest(coordinates[[c for c, _ in groups]], self.batch_size)
         out = np.empty((len(points), len(operators)))
         size = next((size for size in _CALL_SIZES if size >= len(groups)), _CALL_SIZES[-1])
         for start in range(0, len(groups), size):
@@ -134,7 +133,7 @@ class LocalPredictor(AbstractPredictor):
             return batch_prior(self.kernels, self.operators, self.points[batch], self.active[batch], nugget)
 
         prior, _ = escalated(at, jnp.ones(()), self.max_escalations)
-        return prior if self.metric is None else prior._replace(metric=prior.unit**2 / self.metric[batch].T)
+        return prior if self.proximal_metric is None else prior._replace(metric=prior.unit**2 / self.proximal_metric[batch].T)
 
     def cross(
         self, operators: tuple[LinearOperator, ...], batch: Int[Array, " batch"], points: Float[Array, "group dim"]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gpde.batching import PointTable, neighbours, point_table, scaled_coordinates
+from gpde.batching import PointTable, point_table
 from gpde.methods import schedules
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
@@ -25,6 +25,7 @@ from gpde.methods.local_prediction import LocalPredictor
 from gpde.methods.output_step import global_representer
 from gpde.methods.proximal import ProximalProblem, operator_scale
 from gpde.methods.stepping import Progress, Record, plan, take_steps
+from gpde.neighbours import Metric, NeighbourIndex
 from gpde.results import Outcome
 from gpde.threads import one_blas_thread
 
@@ -209,8 +210,8 @@ class MiniBatch(AbstractMethod):
             check_fixed_values(setup, self.bounds, table, values)
         batches = cache = None
         if self.sampler == "nearest":
-            coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
-            batches = jnp.asarray(neighbours(coordinates, coordinates, self.batch_size))
+            coordinates = self._neighbour_metric(setup).coordinates(np.asarray(table.points))
+            batches = jnp.asarray(NeighbourIndex(coordinates).nearest(coordinates, self.batch_size)[1])
             # Factors of all batches are worth computing if each is used about once before the weight changes.
             if self.memory_budget is not None or self.num_steps >= table.num_points * len(self.levels(setup)):
                 cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
@@ -291,10 +292,9 @@ class MiniBatch(AbstractMethod):
             problem = self.problem(setup, point_table(setup.collocation))
             values = problem.table.gather(self.latent(state))
             return global_representer(setup, problem, values, nugget, float(rho), self.max_escalations)
-        dim = state.problem.table.points.shape[1]
-        lengthscales = 1 / scaled_coordinates(np.ones((1, dim)), setup.kernels, self.scaled_neighbours)[0]
         size = min(self.batch_size, setup.collocation.num_points)
-        return LocalPredictor.around(state.problem, values, lengthscales, nugget, float(rho), size, self.max_escalations)
+        metric = self._neighbour_metric(setup)
+        return LocalPredictor.around(state.problem, values, metric, nugget, float(rho), size, self.max_escalations)
 
     def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
         notes = []
@@ -306,6 +306,9 @@ class MiniBatch(AbstractMethod):
         if skipped:
             notes.append(f"{skipped} of {state.num_steps} steps were skipped: their batch failed with every nugget tried")
         return tuple(notes)
+
+    def _neighbour_metric(self, setup: Setup) -> Metric:
+        return Metric.of(setup.kernels, len(setup.collocation.parts[0].points[0]), self.scaled_neighbours)
 
     def _metric(self, setup: Setup, table: PointTable) -> Float[Array, "points operators"] | None:
         size = setup.collocation.functionals.size
