@@ -126,8 +126,13 @@ def solve(
                 callback=callback,
             )
         folder = output or Path("results") / (file.stem if file else name)
-        written = write_files(solution, folder, save=save, figure=figure, std=std)
-        data = report(solution)
+        try:
+            written = write_files(solution, folder, save=save, figure=figure, std=std)
+            data = report(solution)
+        except ValueError:  # there may be nothing to show of a run that failed: how it ended says more
+            if solution.result.failed:
+                fail(str(solution.result), code=1)
+            raise
         data["settings"] |= parameters
         if not quiet:
             out.print(f"[bold]{problem.name}[/]   [dim]{entry.equation if entry else file}[/]", highlight=False)

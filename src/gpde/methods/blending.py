@@ -41,7 +41,7 @@ class BlendedPatches(AbstractPredictor):
     fixed: Bool[Array, "points fields"]
     linear_solver: AbstractLinearSolver
 
-    def values(
+    def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         patches, omega = self._blend(points, _NUM_BLENDED)
@@ -49,7 +49,7 @@ class BlendedPatches(AbstractPredictor):
         shared = (tuple(operators), self)
         return map_chunks(_blended_values, shared, (points, patches, omega), max(1, _CHUNK_ENTRIES // entries))[0]
 
-    def variances(
+    def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         patches, _ = self._blend(points, 1)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gpde.batching import PointTable, point_table
+from gpde.domains.sampling import generator
 from gpde.methods import schedules
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
@@ -206,6 +207,7 @@ class MiniBatch(AbstractMethod):
         table = problem.table
         given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values = eqx.filter_jit(problem.retract)(jnp.arange(table.num_points), given)
+        values = jnp.where(jnp.isfinite(values), values, given)  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
         batches = cache = None
@@ -241,6 +243,8 @@ class MiniBatch(AbstractMethod):
                     jnp.asarray(weight), nugget, self.max_escalations,
                 )  # fmt: skip
             values, raised, record = jax.block_until_ready(progress)
+        if not np.isfinite(values).all():
+            return state, {"num_steps": 0}, Outcome.NOT_FINITE
         losses = np.concatenate([state.losses, np.asarray(record.loss)[: last - first]])
         state = state._replace(values=values, losses=losses, output=output)
         if state.batches is not None:
@@ -256,15 +260,18 @@ class MiniBatch(AbstractMethod):
         return state, info, self._outcome(state)
 
     def _outcome(self, state: State) -> Outcome | None:
-        if state.num_steps >= min(_NUM_CALLS, self.num_steps) and np.all(np.isnan(state.losses)):
-            return Outcome.NOT_POSITIVE_DEFINITE
+        done = np.isfinite(state.losses)
+        if state.num_steps >= min(_NUM_CALLS, self.num_steps) and not done.any():
+            return Outcome.NOT_POSITIVE_DEFINITE if _finite_equations(state) else Outcome.NOT_FINITE
+        outcome = None
         if state.num_steps == self.num_steps:
-            return Outcome.FINISHED
-        if self.patience is not None and state.num_steps >= 2 * self.patience:
-            before, now = (np.nanmean(part) for part in np.split(state.losses[-2 * self.patience :], 2))
-            if now > before - _PLATEAU * abs(before):
-                return Outcome.PLATEAU
-        return None
+            outcome = Outcome.FINISHED
+        elif self.patience is not None and state.num_steps >= 2 * self.patience:
+            windows = [slice(-2 * self.patience, -self.patience), slice(-self.patience, None)]
+            if all(done[window].any() for window in windows):
+                before, now = (np.mean(state.losses[window][done[window]]) for window in windows)
+                outcome = Outcome.PLATEAU if now > before - _PLATEAU * abs(before) else None
+        return outcome if outcome is None or _finite_equations(state) else Outcome.NOT_FINITE
 
     def _drawn(self, state: State, first: int, num: int) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
         """The batches of the next steps: a table, and a row of it for each step."""
@@ -276,7 +283,8 @@ class MiniBatch(AbstractMethod):
 
     def _output_step(self, state: State) -> int:
         r"""The step before which the iterate is put out, $k^*$ counted from zero; -1 where the last one is."""
-        return int(np.random.default_rng([state.seed, 1]).integers(self.num_steps)) if self.output == "uniform" else -1
+        # A stream of its own: the theorem wants it independent of the batches.
+        return int(generator(state.seed, "output step").integers(self.num_steps)) if self.output == "uniform" else -1
 
     def _reached(self, state: State) -> Float[Array, "points operators"]:
         return state.values if state.output is None else state.output
@@ -326,6 +334,14 @@ def _table(setup: Setup) -> PointTable:
     """The points with the value of every field among their latent values, even where no equation looks at it (as in
     Poisson's): batches know of each other by the values they share."""
     return point_table(setup.collocation, carry_values=True)
+
+
+def _finite_equations(state: State) -> bool:
+    """Whether the equations are numbers at the values reached: batches where they are not have been skipped."""
+    problem, points = state.problem, jnp.arange(state.values.shape[0])
+    unit = jnp.ones(state.values.T.shape)
+    psi, residual = eqx.filter_jit(problem.linearized)(points, eqx.filter_jit(problem.retract)(points, state.values), unit)
+    return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
 
 
 def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:
