@@ -129,9 +129,9 @@ def solve(
         try:
             written = write_files(solution, folder, save=save, figure=figure, std=std)
             data = report(solution)
-        except ValueError:  # there may be nothing to show of a run that failed: how it ended says more
-            if solution.result.failed:
-                fail(str(solution.result), code=1)
+        except ValueError as error:
+            if solution.result.failed:  # there may be nothing to show of it: how it ended says more
+                raise RuntimeError(str(solution.result)) from error
             raise
         data["settings"] |= parameters
         if not quiet:
