@@ -10,11 +10,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gpde.batching import cover, point_table, scaled_coordinates
+from gpde.batching import cover, point_table
 from gpde.collocation import collocate
 from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.methods.consensus import _linearized, _start
 from gpde.methods.patch_sums import reduce_patches
+from gpde.neighbours import Metric
 from gpde.problems import get
 from gpde.report import errors
 from gpde.solve import solve
@@ -36,7 +37,7 @@ def assembly(quick: bool) -> Table:
     problem = get("elliptic").build()
     collocation = collocate(problem, problem.sample(num_interior, num_interior // 10))
     table, kernels = point_table(collocation), (problem.defaults.kernel,)
-    coordinates = scaled_coordinates(np.asarray(table.points), kernels)
+    coordinates = Metric.of(kernels, table.points.shape[1]).coordinates(np.asarray(table.points))
     operators = table.gather(jnp.zeros(collocation.functionals.size))
     equations, _ = _linearized(table, operators, kernels)
     values, fixed = _start(table, operators, kernels)

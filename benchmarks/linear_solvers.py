@@ -14,13 +14,14 @@ import scipy.sparse.linalg
 from rich.console import Console
 from rich.table import Table
 
-from gpde.batching import point_table, scaled_coordinates
+from gpde.batching import point_table
 from gpde.collocation import collocate
 from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods import Consensus
 from gpde.methods.base import Setup
 from gpde.methods.consensus import _linearized
 from gpde.methods.patch_sums import OpenValues, reduce_patches
+from gpde.neighbours import Metric
 from gpde.problems import get
 
 TOLERANCE = 1e-8
@@ -37,7 +38,8 @@ def system(name: str, num_interior: int, num_boundary: int, batch_size: int) -> 
     equations, _ = _linearized(table, jnp.asarray(state.operators), kernels)
     reduced, _ = reduce_patches(equations, kernels, state.cover.members, state.values, state.nuggets, 5)
     values = OpenValues.of(state.cover.members, state.fixed)
-    return values.matrix(reduced.precision), *values.located(scaled_coordinates(np.asarray(table.points), kernels))
+    points = np.asarray(table.points)
+    return values.matrix(reduced.precision), *values.located(Metric.of(kernels, points.shape[1]).coordinates(points))
 
 
 def scaled(matrix: BlockSum) -> sp.csc_matrix:

@@ -25,6 +25,7 @@ ORDER = (
     "functionals",
     "gram",
     "block_gram",
+    "neighbours",
     "collocation",
     "batching",
     "gauss_newton",
@@ -146,6 +147,10 @@ if TYPE_CHECKING:
     }
     assert imported_modules(source, "gpde.linear_solvers.schwarz", is_package=False) == inside_package
     assert imported_modules(source, "gpde.linear_solvers", is_package=True) == inside_package
+
+
+def test_one_module_alone_decides_which_points_are_near():
+    assert [path.name for path in sources() if "KDTree" in path.read_text(encoding="utf-8")] == ["neighbours.py"]
 
 
 def test_no_file_is_a_drawer_for_everything():

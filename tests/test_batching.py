@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpde.batching import neighbours, point_table, scaled_coordinates
+from gpde.batching import point_table
 from gpde.collocation import collocate
 from gpde.domains import Box
-from gpde.kernels import Gaussian, Matern
 from gpde.methods.batch_sampling import drawn_batches, drawn_centres
 from gpde.methods.schedules import Constant, Geometric, Polynomial, levels
 from gpde.methods.stepping import plan
@@ -61,17 +60,6 @@ def test_elimination_by_point_is_that_of_the_collocation_and_leaves_noisy_data_a
     residual = np.asarray(COLLOCATION.residual(by_point))
     np.testing.assert_allclose(residual[~COLLOCATION.noisy], 0.0, atol=1e-13)
     np.testing.assert_array_equal(residual[COLLOCATION.noisy], COLLOCATION.residual(LATENT)[COLLOCATION.noisy])
-
-
-def test_neighbours_are_the_nearest_points_in_units_of_the_lengthscale():
-    points = np.random.default_rng(0).random((40, 2))
-    kernels = (Gaussian((0.3, 0.05)), Matern(2.5, 0.1))
-    np.testing.assert_allclose(scaled_coordinates(points, kernels), points / [0.1, 0.05], rtol=1e-14)
-    np.testing.assert_array_equal(scaled_coordinates(points, kernels, scaled=False), points)
-    found = neighbours(points, points[:3], 5)
-    distance = np.sum((points[:3, None] - points[None]) ** 2, axis=-1)
-    np.testing.assert_array_equal(found, np.argsort(distance, axis=1)[:, :5])
-    assert neighbours(points, points, 100).shape == (40, 40)
 
 
 def test_centres_without_replacement_are_permutations_of_all_points_wherever_calls_are_cut():

@@ -216,6 +216,19 @@ def test_a_run_that_failed_ends_with_code_1_after_writing_what_there_is(tmp_path
     assert (tmp_path / "solution.npz").exists()
 
 
+def test_a_run_that_failed_with_nothing_to_draw_ends_with_code_1_and_says_how_it_ended(tmp_path):
+    # In one dimension error bars are drawn, and where the equations are not finite there are none.
+    path = tmp_path / "broken.py"
+    path.write_text(
+        "import jax.numpy as jnp, gpde\n"
+        "equations = {'interior': lambda u, x: gpde.laplacian(u)(x) + jnp.log(u(x)), 'boundary': lambda u, x: u(x) - 1}\n"
+        "problem = gpde.Problem(gpde.Box(0.0, 1.0), equations)\n"
+    )
+    result = run("solve", path, "--num-interior", 9, "--num-boundary", 2, "--output", tmp_path)
+    assert result.exit_code == 1
+    assert "a value became infinite or NaN" in result.stderr
+
+
 def test_an_interrupted_run_keeps_what_was_reached(tmp_path, monkeypatch):
     whole, calls = methods.FullBatch.step, []
 

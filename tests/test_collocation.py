@@ -203,7 +203,7 @@ def test_elimination_makes_exact_equations_hold_and_leaves_noisy_data_alone(syst
 
 
 def test_noise_is_a_standard_deviation_per_value(system):
-    np.testing.assert_allclose(np.asarray(system.noise_variance)[-3:], [0.01, 0.0, 0.04])
+    np.testing.assert_allclose(np.asarray(system.noise_variance)[-3:], [0.0, 0.01, 0.04])  # exact values come first
     assert not np.any(np.asarray(system.noise_variance)[:-3])
     assert not system.linear
     assert system.order == 2
@@ -248,3 +248,17 @@ def test_derivatives_can_be_kept_apart():
     latent = RNG.normal(size=9)  # u, u_xx, u_yy at three points
     summed = jnp.asarray(np.append(latent[:3], latent[3:6] + latent[6:]))
     np.testing.assert_allclose(residual(apart, jnp.asarray(latent)), residual(together, summed), rtol=1e-12)
+
+
+def test_exact_and_noisy_values_of_one_set_of_observations_are_conditions_of_their_own():
+    points, values = RNG.random((6, 2)), RNG.normal(size=6)
+    noise = np.array([0.0, 0.1, 0.0, 0.2, 0.0, 0.1])
+    problem = Problem(
+        SQUARE, {"interior": lambda u, x: laplacian(u)(x)}, observations=Observations(points, values, noise=noise)
+    )
+    made = collocate(problem, problem.sample(5))
+    assert [(p.name, p.noisy, p.num_points) for p in made.parts[1:]] == [("data, exact", False, 3), ("data, noisy", True, 3)]
+    # Elimination holds the exact values wherever it starts from, and leaves the noisy ones alone.
+    residual = np.asarray(made.residual(made.eliminate(jnp.asarray(RNG.normal(size=made.functionals.size)))))
+    np.testing.assert_allclose(residual[~made.noisy], 0.0, atol=1e-12)
+    assert np.abs(residual[made.noisy]).min() > 0

@@ -450,3 +450,8 @@ def test_only_kernels_add_and_multiply():
     for combine in (lambda: Gaussian(0.2) + 1.0, lambda: Gaussian(0.2) * linear):  # pyright: ignore
         with pytest.raises(TypeError):
             combine()
+
+
+def test_a_constant_has_every_period():
+    kernel = Gaussian(0.3, period={0: 1.0}) + Constant()
+    assert kernel.periods(2).tolist() == [1.0, np.inf]

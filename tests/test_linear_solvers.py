@@ -68,6 +68,7 @@ def test_the_coarse_space_saves_iterations(system):
     rhs = np.ones(599)  # a smooth right side, which local solves alone carry across the domain one overlap at a time
     solver = Schwarz(cell_size=40, coarse_ratio=20)
     both = solver.compute(matrix, points, np.zeros(599, dtype=int))
+    assert both.preconditioner is not None
     local = eqx.tree_at(lambda p: p.weights, both.preconditioner, jnp.zeros_like(both.preconditioner.weights))
     with_coarse = solver.solve(matrix, both, rhs, 1e-10).num_iterations
     without = solver.solve(matrix, both._replace(preconditioner=local, iterations=[]), rhs, 1e-10).num_iterations
@@ -210,3 +211,39 @@ def test_a_matrix_without_a_factor_gives_nan_and_not_an_error():
     solver = Direct()
     solved = solver.solve(matrix, solver.compute(matrix, np.zeros((3, 1)), np.zeros(3, dtype=int)), np.ones(3), 1e-10)
     assert np.isnan(solved.solution).all()
+
+
+def test_the_residual_that_is_reported_is_that_of_the_solution():
+    # A chain of 300 equal springs, all but loose: what conjugate gradients carry along as the residual goes on falling.
+    rows = np.stack([np.arange(299), np.arange(1, 300)], axis=1).astype(np.int32)
+    blocks = np.tile([[1.0, -1.0], [-1.0, 1.0]], (299, 1, 1))
+    blocks[0, 0, 0] += 1e-8
+    matrix, solver, rhs = BlockSum(blocks, rows, 300), Schwarz(cell_size=20), np.random.default_rng(7).normal(size=300)
+    prepared = solver.compute(matrix, np.arange(300.0)[:, None], np.zeros(300, dtype=int))
+    solved = solver.solve(matrix, prepared, rhs, 1e-10)
+    unit = 1 / np.sqrt(matrix.diagonal())
+    true = np.linalg.norm(unit * (rhs - matrix.times(solved.solution))) / np.linalg.norm(unit * rhs)
+    assert true > 1e-8
+    assert solved.residual == pytest.approx(true, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", ["indefinite", "zero", "not finite"])
+def test_a_matrix_that_is_not_positive_definite_gives_nan_and_ends(kind):
+    size = 120
+    blocks = {"indefinite": np.diag([1.0, -3.0]) + 2.0, "zero": np.zeros((2, 2)), "not finite": np.full((2, 2), np.nan)}[kind]
+    rows = np.stack([np.arange(size - 1), np.arange(1, size)], axis=1).astype(np.int32)
+    matrix = BlockSum(np.tile(blocks, (size - 1, 1, 1)), rows, size)
+    solver = Schwarz(cell_size=40, coarse_ratio=20)
+    prepared = solver.compute(matrix, np.arange(float(size))[:, None], np.zeros(size, dtype=int))
+    solved = solver.solve(matrix, prepared, np.ones(size), 1e-8)
+    assert np.isnan(solved.solution).all()
+    assert not solved.residual < 1.0
+    again = solver.compute(matrix, np.arange(float(size))[:, None], np.zeros(size, dtype=int), prepared)
+    assert np.isnan(solver.solve(matrix, again, np.ones(size), 1e-8).solution).all()
+
+
+def test_a_right_side_that_is_not_finite_gives_nan(system):
+    matrix, _, points = system
+    solver = Schwarz(cell_size=40, coarse_ratio=20)
+    prepared = solver.compute(matrix, points, np.zeros(599, dtype=int))
+    assert np.isnan(solver.solve(matrix, prepared, np.full(599, np.nan), 1e-8).solution).all()

@@ -15,8 +15,9 @@ from gpde.domains import Box
 from gpde.functionals import Functionals, covariance, gram
 from gpde.gram import nugget_scale
 from gpde.kernels import Gaussian
-from gpde.methods import FullBatch, MiniBatch
+from gpde.methods import FullBatch, MiniBatch, mini_batch
 from gpde.methods.base import Setup
+from gpde.methods.batch_sampling import drawn_centres
 from gpde.methods.bounds import nearest_within
 from gpde.operators import laplacian
 from gpde.problem import Observations, Problem
@@ -368,6 +369,59 @@ def test_a_run_in_which_every_batch_fails_ends_and_says_so():
     assert np.isfinite(solution.latent).all()
 
 
+def test_an_equation_that_is_not_finite_ends_the_run_with_the_right_advice():
+    problem = Problem(
+        Box(0.0, 1.0), {"interior": lambda u, x: -laplacian(u)(x) + jnp.log(u(x)), "boundary": lambda u, x: u(x) - 1}
+    )
+    solution = solve(
+        problem, Gaussian(0.3), method=MiniBatch(batch_size=6, num_steps=200), num_interior=20, num_boundary=2, nugget=1e-10
+    )
+    assert solution.result.outcome is Outcome.NOT_FINITE
+    assert "log, sqrt, division" in str(solution.result)
+    assert np.isfinite(solution.latent).all()
+    assert np.isfinite(solution(np.linspace(0, 1, 9)[:, None])).all()
+
+
+def test_values_that_become_infinite_end_the_run_and_the_last_good_ones_are_kept(monkeypatch):
+    # What a step checks of itself makes this hard to reach: here a call spoils one value after the first ten steps.
+    def spoiling(problem, factors, steps, progress, num_groups, *rest):
+        calls.append(1)
+        done = original(problem, factors, steps, progress, num_groups, *rest)
+        return done if len(calls) < 3 else done._replace(values=done.values.at[3].set(jnp.inf))
+
+    calls, original = [], mini_batch.take_steps
+    monkeypatch.setattr(mini_batch, "take_steps", spoiling)
+    solution = small_run(MiniBatch(batch_size=6, num_steps=500, proximal_weight=10.0))
+    assert solution.result.outcome is Outcome.NOT_FINITE
+    assert solution.result.num_steps == 10
+    assert np.isfinite(solution.latent).all()
+    assert np.any(solution.latent)
+
+
+def test_a_window_without_a_loss_is_no_plateau_and_no_warning():
+    problem = Problem(Box((0.0, 0.0), (1.0, 1.0)), {"interior": lambda u, x: -laplacian(u)(x) + jnp.log(u(x))})
+    method = MiniBatch(batch_size=6, num_steps=90, proximal_weight=10.0, patience=5, constraints="relax", max_escalations=0)
+    assert small_run(method, problem=problem).result.outcome is Outcome.NOT_FINITE
+
+
+def test_where_a_covariance_has_no_factor_a_prediction_is_refused_and_says_at_how_many_points():
+    method = MiniBatch(batch_size=10, num_steps=100, max_escalations=0)
+    solution = solve(CUBIC, Gaussian(1e6), method=method, num_interior=30, num_boundary=20, nugget=1e-20)
+    points = np.random.default_rng(0).random((7, 2))
+    with pytest.raises(ValueError, match=r"the solution is not finite at 7 of 7 points.*Raise `nugget`"):
+        solution(points)
+    with pytest.raises(ValueError, match=r"`std` is not finite at 7 of 7 points.*Raise `nugget`"):
+        solution.std(points)
+
+
+def test_values_held_hard_have_error_bars():
+    # With the proximal weight the variances at which values are held go to zero, and exact equations follow from them.
+    solution = small_run(MiniBatch(batch_size=10, num_steps=100, proximal_weight=100.0, final_proximal_weight=1e20))
+    std = solution.std(np.random.default_rng(0).random((20, 2)))
+    assert np.isfinite(std).all()
+    assert std.max() < 1.0
+
+
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
 
@@ -542,6 +596,17 @@ def test_uniform_batches_find_the_solution_too():
 def test_a_bad_setting_is_refused_by_name(settings, message):
     with pytest.raises(ValueError, match=message):
         MiniBatch(**settings)
+
+
+def test_the_iterate_put_out_is_drawn_independently_of_the_batches():
+    # Of 100 steps each is drawn in a call of its own; k* must not be the point that one of them takes as its centre.
+    setup, method = setup_of(CUBIC), MiniBatch(num_steps=100, output="uniform")
+    state = method.init(setup, None, seed=0)
+    chosen = np.array([method._output_step(state._replace(seed=seed)) for seed in range(40)])
+    for step in range(100):
+        drawn = [drawn_centres(100, step, 1, seed, replacement=True)[0] for seed in range(40)]
+        assert np.sum(chosen == drawn) < 10
+    assert len(np.unique(chosen)) > 20
 
 
 def test_a_sampler_must_return_different_indices_of_points():

@@ -133,3 +133,9 @@ def test_an_operator_of_data_may_mix_the_fields():
     data = Observations(np.array([[0.1, 0.2]]), np.array([1.0]), operator=lambda u, v: lambda x: u(x) + gradient(v)(x)[1])
     problem = Problem(SQUARE, {}, fields=("u", "v"), observations=data)
     assert "functionals: u + v_y" in problem.text()
+
+
+def test_observations_are_compared_by_identity():
+    data = Observations(np.array([[0.5], [0.7]]), np.array([1.0, 2.0]))
+    assert data != Observations(data.points, data.values)
+    assert len({data, data}) == 1

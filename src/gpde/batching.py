@@ -1,4 +1,4 @@
-r"""Batches of points: a point-major view of a collocation with fixed shapes, neighbour tables and covers.
+r"""Batches of points: a point-major view of a collocation with fixed shapes, and covers by patches.
 
 A collocation stores its latent vector operator by operator and part by part. A batch mixes points of several parts, so here
 every point gets one row with a slot for each operator that occurs anywhere and each equation that any point has; slots a
@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import KDTree
 
 from gpde.collocation import Collocation, Part
-from gpde.functionals import Kernels
 from gpde.linear_operators import LinearOperator, point_value
+from gpde.neighbours import NeighbourIndex
 
 
 class PointTable(eqx.Module):
@@ -154,26 +153,6 @@ def point_table(collocation: Collocation, *, carry_values: bool = False) -> Poin
     )
 
 
-def scaled_coordinates(
-    points: Float[np.ndarray, "points dim"], kernels: Kernels, scaled: bool = True
-) -> Float[np.ndarray, "points dim"]:
-    """Coordinates in which to measure nearness: in units of the kernels' (smallest) lengthscale, or as they are."""
-    if not scaled:
-        return np.asarray(points)
-    dim = points.shape[1]
-    lengthscales = np.min([np.asarray(kernel.lengthscales(dim)) for kernel in kernels], axis=0)
-    return np.asarray(points) / lengthscales
-
-
-def neighbours(
-    coordinates: Float[np.ndarray, "points dim"], centres: Float[np.ndarray, "centres dim"], num: int
-) -> Int[np.ndarray, "centres num"]:
-    """For each centre the indices of its `num` nearest points, nearest first (a centre among the points comes first)."""
-    num = min(num, len(coordinates))
-    _, index = KDTree(coordinates).query(centres, k=num, workers=-1)
-    return np.asarray(index, dtype=np.int32).reshape(len(centres), num)
-
-
 def spread_centres(coordinates: Float[np.ndarray, "points dim"], num: int) -> Int[np.ndarray, " centres"]:
     """About `num` well-spread points: the one nearest to the middle of each cell of a balanced k-d partition."""
     if num >= len(coordinates):
@@ -278,14 +257,14 @@ def _patches(
     known_share: float,
 ) -> Int[np.ndarray, "centres size"]:
     """The nearest points of each centre, nearest first; where too many of them are known, the nearest of each kind."""
-    members = neighbours(coordinates, centres, size)
+    _, members = NeighbourIndex(coordinates).nearest(centres, size)
     most = max(1, int(known_share * size))
     if known is None or np.sum(known) <= most or np.sum(~known) < size - most:
         return members
     crowded = np.flatnonzero(np.sum(known[members], axis=1) > most)
     if len(crowded):
         kinds = [(np.flatnonzero(~known), size - most), (np.flatnonzero(known), most)]
-        nearest = [own[neighbours(coordinates[own], centres[crowded], num)] for own, num in kinds]
+        nearest = [own[NeighbourIndex(coordinates[own]).nearest(centres[crowded], num)[1]] for own, num in kinds]
         joined = np.concatenate(nearest, axis=1)
         distance = np.linalg.norm(coordinates[joined] - centres[crowded, None], axis=-1)
         members[crowded] = np.take_along_axis(joined, np.argsort(distance, axis=1, kind="stable"), axis=1)

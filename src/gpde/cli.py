@@ -128,8 +128,13 @@ def solve(
                 callback=callback,
             )
         folder = output or Path("results") / (file.stem if file else name)
-        written = write_files(solution, folder, save=save, figure=figure, std=std)
-        data = report(solution)
+        try:
+            written = write_files(solution, folder, save=save, figure=figure, std=std)
+            data = report(solution)
+        except ValueError as error:
+            if solution.result.failed:  # there may be nothing to show of it: how it ended says more
+                raise RuntimeError(str(solution.result)) from error
+            raise
         data["settings"] |= parameters
         if not quiet:
             out.print(f"[bold]{problem.name}[/]   [dim]{entry.equation if entry else file}[/]", highlight=False)

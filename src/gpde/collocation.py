@@ -199,6 +199,11 @@ class Collocation(eqx.Module):
         return all(kind.linear for p in self.parts for kind in p.reading.kinds)
 
     @property
+    def linear_equations(self) -> Bool[np.ndarray, " equations"]:
+        """Which equations have coefficients that do not depend on the latent values."""
+        return np.concatenate([np.repeat([kind.linear for kind in p.reading.kinds], p.num_points) for p in self.parts])
+
+    @property
     def can_eliminate(self) -> bool:
         return all(p.reading.eliminated is not None for p in self.parts if not p.noisy)
 
@@ -243,6 +248,7 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
     if functionals not in ("minimal", "derivatives"):
         raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
     conditions = problem.conditions if functionals == "minimal" else problem.derivative_conditions
+    conditions = [part for condition in conditions for part in _split(condition)]
     located = [(_enough(c, _points_of(c, points), problem, functionals), _points_of(c, points)) for c in conditions]
     operators: dict[LinearOperator, list[int]] = {}
     for index, (condition, _) in enumerate(located):
@@ -291,6 +297,14 @@ def _block(matrix: Float[Array, "size size"] | BlockGram, rows: slice, columns: 
 def _sum(terms: Iterable[Array]) -> Array:
     first, *rest = terms
     return sum(rest, start=first)
+
+
+def _split(condition: Condition) -> list[Condition]:
+    """A condition, with exact and noisy data apart."""
+    if condition.observations is None or len(pieces := condition.observations.split()) == 1:
+        return [condition]
+    named = zip(("exact", "noisy"), pieces, strict=True)
+    return [dataclasses.replace(condition, part=f"{condition.part}, {kind}", observations=data) for kind, data in named]
 
 
 def _points_of(condition: Condition, points: Points) -> Float[np.ndarray, "points dim"]:

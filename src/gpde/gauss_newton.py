@@ -33,14 +33,14 @@ def backtrack(
     max_halvings: int = 20,
     start: PyTree | None = None,
 ) -> Damped:
-    r"""The largest $t = 1, \tfrac12, \tfrac14, \dots$ whose trial point has a lower objective than `current`.
+    r"""The largest $t = 1, \tfrac12, \tfrac14, \dots$ whose trial point has a lower objective than `current`, and a finite one.
 
     `trial(t)` returns the point at damping $t$ and its objective. Where no $t$ is accepted the current point comes back:
     `start`, or what `trial(0)` returns.
     """
 
     def unacceptable(value: Array) -> Array:
-        return ~(value <= current + _ROUNDING * jnp.abs(current))  # NaN is never acceptable
+        return ~(jnp.isfinite(value) & (value <= current + _ROUNDING * jnp.abs(current)))
 
     def body(carry: tuple[Array, PyTree, Array, Array]) -> tuple[Array, PyTree, Array, Array]:
         t, _, _, halvings = carry

@@ -19,7 +19,7 @@ Points = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as the
 _NUM_PROBE_POINTS = 64
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Observations:
     r"""Measured values $y_i = (Lu)(x_i) + \varepsilon_i$ with $\varepsilon_i \sim N(0, \text{noise}^2)$.
 
@@ -62,6 +62,16 @@ class Observations:
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "noise", noise)
+
+    def split(self) -> "tuple[Observations, ...]":
+        """The exact values and the noisy ones apart, where there are both: exact ones are conditions, which must hold."""
+        noise = np.asarray(self.noise)
+        kinds = [noise == 0, noise > 0]
+        if not all(kind.any() for kind in kinds):
+            return (self,)
+        return tuple(
+            dataclasses.replace(self, points=self.points[kind], values=self.values[kind], noise=noise[kind]) for kind in kinds
+        )
 
     def equation(self, *arguments: Any) -> Any:
         """The observed quantity as a function of the fields and the point."""

@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from gpde import io
 from gpde.domains import AbstractDomain
 from gpde.equations import check_operator, requested_derivatives, require_double_precision
 from gpde.fingerprint import check_same
-from gpde.kernels import AbstractKernel, AbstractRadial, MultiIndex
+from gpde.kernels import AbstractKernel, MultiIndex, common_period
 from gpde.kernels.text import kernels_text
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor, Info
@@ -163,9 +163,11 @@ class Solution:
     def outside(self, points: Float[np.ndarray, "points dim"]) -> Bool[np.ndarray, " points"]:
         """Which points lie outside the domain. A coordinate that is a circle for the kernels has no outside."""
         wrapped = np.array(points, dtype=float)
-        for axis, period in _shared_periods(self.kernels.values()).items():
-            lower = self.domain.lower[axis]
-            wrapped[:, axis] = lower + (wrapped[:, axis] - lower) % period
+        periods = np.stack([kernel.periods(self.dim) for kernel in self.kernels.values()], axis=1)
+        for axis, period in enumerate(map(common_period, periods)):
+            if np.isfinite(period) and period > 0:
+                lower = self.domain.lower[axis]
+                wrapped[:, axis] = lower + (wrapped[:, axis] - lower) % period
         return ~(self.domain.contains(points) | self.domain.contains(wrapped))
 
     def _checked(self, points: Any, extrapolate: bool) -> Float[np.ndarray, "points dim"]:
@@ -207,18 +209,6 @@ def _polynomial(indices: Sequence[MultiIndex], coefficients: Array, centre: Arra
                 term = term * away[axis] ** power
         total = total + term
     return total
-
-
-def _shared_periods(kernels: Iterable[AbstractKernel]) -> dict[int, float]:
-    """The coordinates that are circles for all kernels, with their circumferences."""
-
-    def periods(kernel: AbstractKernel) -> dict[int, float]:
-        pieces = [getattr(kernel, field.name) for field in dataclasses.fields(kernel)]
-        kernels = [piece for piece in pieces if isinstance(piece, AbstractKernel)]  # of a sum or product
-        return _shared_periods(kernels) if kernels else dict(kernel.period) if isinstance(kernel, AbstractRadial) else {}
-
-    first, *others = map(periods, kernels)
-    return {axis: period for axis, period in first.items() if all(other.get(axis) == period for other in others)}
 
 
 def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:

@@ -1,6 +1,7 @@
 """Who uses the cores: many small factorisations want one BLAS thread, a large one wants them all."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,15 +11,20 @@ import numpy as np
 import scipy.linalg.cython_lapack  # noqa: F401 - JAX calls its LAPACK, and only libraries already loaded can be limited
 from threadpoolctl import threadpool_limits
 
+# Two batched factorisations at once can wait for each other for ever (see `map_chunks`), and the limit below is that of the
+# whole process: solves in several threads of a program take turns.
+_TURN = threading.RLock()
+
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Inside, BLAS and LAPACK use one thread per call.
+    """Inside, BLAS and LAPACK use one thread per call, and no other thread of the program is inside.
 
     OpenBLAS splits even a 128 x 128 Cholesky over all cores and waits for the slowest: on a busy machine that was seen to
-    take sixteen times as long as one core alone.
+    take sixteen times as long as one core alone. One thread also keeps clear of jax-ml/jax#39292 (batched LAPACK corrupts
+    the heap on many cores, jaxlib 0.10.2).
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _TURN, threadpool_limits(limits=1, user_api="blas"):
         yield
 
 
@@ -42,7 +48,11 @@ def map_chunks(
 
     with one_blas_thread(), ThreadPoolExecutor(num_cores()) as pool:
         pieces = [one(0)]  # alone: it compiles
-        pieces += pool.map(one, range(size, num, size))
+        try:
+            pieces += pool.map(one, range(size, num, size))
+        except BaseException:  # Ctrl-C among them: leaving the pool would wait for every chunk in the queue
+            pool.shutdown(cancel_futures=True)
+            raise
     return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))
 
 

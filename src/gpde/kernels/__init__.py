@@ -1,6 +1,6 @@
 """Covariance functions and their derivatives: what the Gaussian process believes about the unknown."""
 
-from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, identity, order
+from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, common_period, identity, order
 from gpde.kernels.compose import Product, Sum
 from gpde.kernels.constant import Constant
 from gpde.kernels.function import FunctionKernel, as_kernel
@@ -20,6 +20,7 @@ __all__ = [
     "Sum",
     "Terms",
     "as_kernel",
+    "common_period",
     "identity",
     "order",
 ]

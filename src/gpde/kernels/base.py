@@ -4,6 +4,7 @@ A linear operator with constant coefficients is plain data: the Laplacian in two
 `(((2, 0), 1.0), ((0, 2), 1.0))`. It is static under `jit`, so a kernel does its algebra once, while tracing.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -53,6 +54,10 @@ class AbstractKernel(eqx.Module):
     def lengthscales(self, dim: int) -> Float[Array, " dim"]:
         """The distance over which $u$ changes, along each coordinate: what makes two points neighbours."""
 
+    def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
+        """After which distance $u$ repeats itself, along each coordinate; infinite where it does not, zero for a constant."""
+        return np.full(dim, np.inf)
+
     @abstractmethod
     def check(self, dim: int) -> None:
         """Raise `ValueError` unless the kernel fits points with `dim` coordinates."""
@@ -81,6 +86,18 @@ class AbstractKernel(eqx.Module):
         from gpde.kernels.compose import Product
 
         return Product(self, other) if isinstance(other, AbstractKernel) else NotImplemented
+
+
+def common_period(periods: Sequence[float] | Float[np.ndarray, " several"]) -> float:
+    """The largest of several periods if it is a multiple of each: after it all have come round. Otherwise infinite.
+
+    A period of zero is that of a constant, of which everything is a multiple.
+    """
+    largest = float(max(periods))
+    if math.isinf(largest) or largest == 0:
+        return largest
+    times = largest / np.asarray([period for period in periods if period > 0])
+    return largest if np.allclose(times, np.round(times), rtol=1e-9, atol=0) else math.inf
 
 
 def positive(argument: str, value: Numbers, max_ndim: int) -> Float[Array, "..."]:

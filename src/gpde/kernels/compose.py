@@ -4,14 +4,20 @@ import math
 from itertools import product
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, identity
+from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, common_period, identity
 from gpde.kernels.radial import AbstractRadial, difference_operator
 
 
 def _least_smoothness(first: AbstractKernel, second: AbstractKernel) -> int | None:
     return min((k.smoothness for k in (first, second) if k.smoothness is not None), default=None)
+
+
+def _common_periods(first: AbstractKernel, second: AbstractKernel, dim: int) -> Float[np.ndarray, " dim"]:
+    """A sum or a product repeats itself only where both fields do."""
+    return np.array([common_period(pair) for pair in zip(first.periods(dim), second.periods(dim), strict=True)])
 
 
 class Sum(AbstractKernel):
@@ -30,6 +36,9 @@ class Sum(AbstractKernel):
     def lengthscales(self, dim: int) -> Float[Array, " dim"]:
         r"""$\min(\ell_1, \ell_2)$: neighbours are chosen for the part that changes faster."""
         return jnp.minimum(self.first.lengthscales(dim), self.second.lengthscales(dim))
+
+    def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
+        return _common_periods(self.first, self.second, dim)
 
     def check(self, dim: int) -> None:
         self.first.check(dim)
@@ -60,6 +69,9 @@ class Product(AbstractKernel):
     def lengthscales(self, dim: int) -> Float[Array, " dim"]:
         r"""$(\ell_1^{-2} + \ell_2^{-2})^{-1/2}$, exact for two Gaussians."""
         return (self.first.lengthscales(dim) ** -2 + self.second.lengthscales(dim) ** -2) ** -0.5
+
+    def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
+        return _common_periods(self.first, self.second, dim)
 
     def check(self, dim: int) -> None:
         self.first.check(dim)

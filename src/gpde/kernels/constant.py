@@ -1,6 +1,7 @@
 """The constant kernel: a level that is not known beforehand, the same everywhere."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from gpde.kernels.base import AbstractKernel, Terms, positive
@@ -28,6 +29,9 @@ class Constant(AbstractKernel):
 
     def lengthscales(self, dim: int) -> Float[Array, " dim"]:
         return jnp.full(dim, jnp.inf)
+
+    def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
+        return np.zeros(dim)
 
     def check(self, dim: int) -> None:
         """Any number of coordinates will do."""

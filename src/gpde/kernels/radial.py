@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, check_lengthscale, positive
@@ -90,6 +91,10 @@ class AbstractRadial(AbstractKernel):
     def lengthscales(self, dim: int) -> Float[Array, " dim"]:
         self.check(dim)
         return jnp.broadcast_to(self.lengthscale, (dim,))
+
+    def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
+        own = dict(self.period)
+        return np.array([own.get(axis, math.inf) for axis in range(dim)])
 
     def check(self, dim: int) -> None:
         name = type(self).__name__

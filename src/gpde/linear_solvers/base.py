@@ -72,8 +72,8 @@ class AbstractLinearSolver(eqx.Module):
         component: Int[np.ndarray, " size"],
         previous: Any = None,
     ) -> Any:
-        """What the solver needs of the matrix; `coordinates` say where each unknown lies, `component` which field it belongs
-        to. `previous` is what was kept of an earlier result, for a matrix of the same structure."""
+        """What the solver needs of the matrix; `coordinates` say where each unknown lies (by `Metric.coordinates`), `component`
+        which field it belongs to. `previous` is what was kept of an earlier result, for a matrix of the same structure."""
 
     def keep(self, prepared: Any) -> Any:
         """What of a result may serve the next matrix: it stays in memory until then."""

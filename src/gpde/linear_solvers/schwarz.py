@@ -8,6 +8,7 @@ process. Subdomain and coarse solves and the iteration itself run in JAX. Refere
 Methods (2005), Ch. 3.
 """
 
+import contextlib
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -17,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float, Int
-from scipy.spatial import KDTree
 
 from gpde.batching import partition, spread_centres
 from gpde.gram import solve
 from gpde.linear_solvers.base import AbstractLinearSolver, BlockSum, Solved, product
+from gpde.neighbours import NeighbourIndex
 from gpde.threads import map_chunks, num_cores, one_blas_thread
 
 # Interpolation from coarse points: as many neighbours as a local quartic needs, at a lengthscale of three spacings.
@@ -52,9 +53,10 @@ class Preconditioner(eqx.Module):
 
 
 class Prepared(NamedTuple):
-    """A preconditioner and how many iterations it took: first, for the matrix it was made of, and last."""
+    """A preconditioner, or None for a matrix that is not positive definite, and how many iterations it took: first, for the
+    matrix it was made of, and last."""
 
-    preconditioner: Preconditioner
+    preconditioner: Preconditioner | None
     iterations: list[int]
 
 
@@ -63,7 +65,7 @@ class Schwarz(AbstractLinearSolver):
 
     - `cell_size`: unknowns per subdomain before widening; `overlap`: how far it is widened, in point spacings.
     - `coarse_ratio`: unknowns per coarse point. The coarse space has to grow with the problem.
-    - `max_iterations`: of conjugate gradients; the best iterate is returned.
+    - `max_iterations`: of conjugate gradients; the best iterate is returned, or NaN if none is better than zero.
     - `patience`: a preconditioner made for one matrix serves the next ones until it takes this many times the iterations.
     """
 
@@ -81,16 +83,22 @@ class Schwarz(AbstractLinearSolver):
         component: Int[np.ndarray, " size"],
         previous: Any = None,
     ) -> Prepared:
-        if isinstance(previous, Prepared):
+        if isinstance(previous, Prepared) and previous.preconditioner is not None:
             first, *_, last = [*previous.iterations, *previous.iterations] or [0, 0]
             if last <= self.patience * max(first, 10):
                 return previous
         upper = matrix.upper()
-        scale = 1.0 / np.sqrt(upper.diagonal())
+        diagonal = upper.diagonal()
+        if not (np.isfinite(upper.data).all() and (diagonal > 0).all()):
+            return Prepared(None, [])
+        scale = 1.0 / np.sqrt(diagonal)
         upper = sp.csr_matrix(sp.diags(scale) @ upper @ sp.diags(scale))
         nodes = self._subdomains(coordinates)
         columns, weights, num_coarse = self._interpolation(coordinates, component)
         weights = weights / scale[:, None]
+        coarse = _coarse_factor(upper, columns, weights, num_coarse)
+        if coarse is None:
+            return Prepared(None, [])
         return Prepared(
             Preconditioner(
                 scale=jnp.asarray(scale),
@@ -98,12 +106,14 @@ class Schwarz(AbstractLinearSolver):
                 inverses=jnp.asarray(_inverses(upper, nodes)),
                 columns=jnp.asarray(columns),
                 weights=jnp.asarray(weights),
-                coarse=jnp.asarray(_coarse_factor(upper, columns, weights, num_coarse)),
+                coarse=jnp.asarray(coarse),
             ),
             [],
         )
 
     def solve(self, matrix: BlockSum, prepared: Prepared, rhs: Float[np.ndarray, " size"], tolerance: float) -> Solved:
+        if prepared.preconditioner is None:
+            return Solved(np.full_like(rhs, np.nan), np.nan, 0)
         with one_blas_thread():
             x, residual, count = _conjugate_gradients(
                 jnp.asarray(matrix.blocks),
@@ -115,20 +125,19 @@ class Schwarz(AbstractLinearSolver):
             )
             solved = Solved(np.asarray(x), float(residual), int(count))
         prepared.iterations.append(solved.num_iterations)
+        if not solved.residual < 1.0:
+            return solved._replace(solution=np.full_like(rhs, np.nan))  # as a factorisation answers where there is none
         return solved
 
     def _subdomains(self, coordinates: Float[np.ndarray, "size dim"]) -> Int[np.ndarray, "subdomains width"]:
         """The unknowns of each subdomain, padded with `size`."""
-        size, dim = coordinates.shape
-        tree = KDTree(coordinates)
+        size = len(coordinates)
+        index = NeighbourIndex(coordinates)
         members = []
         for cell in partition(coordinates, max(1, size // self.cell_size)):
-            low, high = coordinates[cell].min(axis=0), coordinates[cell].max(axis=0)
-            spacing = (np.prod(np.maximum(high - low, 1e-300)) / len(cell)) ** (1 / dim)
-            low, high = low - self.overlap * spacing, high + self.overlap * spacing
-            near = np.asarray(tree.query_ball_point((low + high) / 2, np.max(high - low) / 2, p=np.inf))
-            inside = np.all((coordinates[near] >= low) & (coordinates[near] <= high), axis=1)
-            members.append(np.sort(near[inside]))
+            own = coordinates[cell]
+            reach = self.overlap * _spacing(own)
+            members.append(index.inside(own.min(axis=0) - reach, own.max(axis=0) + reach))
         nodes = np.full((len(members), max(len(m) for m in members)), size, dtype=np.int32)
         for row, member in zip(nodes, members, strict=True):
             row[: len(member)] = member
@@ -145,14 +154,23 @@ class Schwarz(AbstractLinearSolver):
         for kind in np.unique(component):
             own = np.flatnonzero(component == kind)
             coarse = coordinates[own][spread_centres(coordinates[own], max(width, len(own) // self.coarse_ratio))]
-            tree, num = KDTree(coarse), min(width, len(coarse))
-            distance, index = (np.reshape(out, (len(own), num)) for out in tree.query(coordinates[own], k=num, workers=-1))
-            spacing = np.median(np.reshape(tree.query(coarse, k=min(2, len(coarse)))[0], (len(coarse), -1))[:, -1])
+            coarse_index = NeighbourIndex(coarse)
+            distance, index = coarse_index.nearest(coordinates[own], width)
+            num = index.shape[1]
+            spacing = np.median(coarse_index.nearest(coarse, 2)[0][:, -1])
             lengthscale = _COARSE_LENGTHSCALE * spacing
             columns[own, :num] = offset + index
             (weights[own, :num],) = map_chunks(_interpolate, lengthscale, (coarse[index], distance), _CHUNK_ROWS)
             offset += len(coarse)
         return columns, weights, offset
+
+
+def _spacing(points: Float[np.ndarray, "points dim"]) -> float:
+    """The distance between neighbours among points that fill a box, or what is one on a circle or a plane in space."""
+    extents = np.sqrt(12 / len(points)) * np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    # Cells are nearly cubes: a direction in which one is far thinner is that of a curvature, not a dimension.
+    extents = extents[extents > 0.1 * extents[0]]
+    return float((np.prod(extents) / len(points)) ** (1 / len(extents))) if len(extents) else 0.0
 
 
 @jax.jit
@@ -202,19 +220,19 @@ def _inverse(_: None, matrices: Float[Array, "chunk width width"]) -> tuple[Arra
 
 def _coarse_factor(
     upper: sp.csr_matrix, columns: np.ndarray, weights: np.ndarray, num_coarse: int
-) -> Float[np.ndarray, "coarse coarse"]:
-    r"""The Cholesky factor of $P^T H P$."""
+) -> Float[np.ndarray, "coarse coarse"] | None:
+    r"""The Cholesky factor of $P^T H P$, its diagonal raised by as much as it takes; None where that is too much."""
     size, width = columns.shape
     p = sp.csr_matrix((weights.reshape(-1), columns.reshape(-1), np.arange(0, size * width + 1, width)), (size, num_coarse))
     strict = sp.triu(upper, 1, format="csr")
     half = (p.T @ (strict @ p)).toarray()
     coarse = half + half.T + (p.T @ (sp.diags(upper.diagonal()) @ p)).toarray()
-    jitter = 1e-12 * np.trace(coarse) / num_coarse
-    while True:
-        try:
-            return np.linalg.cholesky(coarse + jitter * np.eye(num_coarse))
-        except np.linalg.LinAlgError:
-            jitter *= 10.0
+    if not np.isfinite(coarse).all():
+        return None
+    for jitter in 10.0 ** np.arange(-12, 1):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(coarse + jitter * np.trace(coarse) / num_coarse * np.eye(num_coarse))
+    return None
 
 
 @eqx.filter_jit
@@ -226,7 +244,8 @@ def _conjugate_gradients(
     tolerance: Float[Array, ""],
     max_iterations: int,
 ) -> tuple[Array, Array, Array]:
-    """Preconditioned conjugate gradients on the matrix scaled to unit diagonal; the best iterate is returned."""
+    """Preconditioned conjugate gradients on the matrix scaled to unit diagonal: the best iterate, its residual and how many
+    iterations there were."""
     scale = preconditioner.scale
     b = scale * rhs
     norm = jnp.linalg.norm(b)
@@ -241,14 +260,18 @@ def _conjugate_gradients(
         reached: Array
         since: Array
         iterations: Array
+        definite: Array
 
     def go_on(c: Carry) -> Array:
         # Rounding limits what can be reached: fifty iterations without a new best are the end.
-        return (c.reached > tolerance) & (c.iterations < max_iterations) & (c.since < 50)
+        return (c.reached > tolerance) & (c.iterations < max_iterations) & (c.since < 50) & c.definite
 
     def body(c: Carry) -> Carry:
         q = scale * product(blocks, rows, scale * c.p)
-        alpha = c.rho / (c.p @ q)
+        curvature = c.p @ q
+        # Not positive where the matrix is indefinite, by rounding or by itself: no step along p is a good one.
+        definite = (curvature > 0) & jnp.isfinite(c.rho)
+        alpha = jnp.where(definite, c.rho / jnp.where(definite, curvature, 1.0), 0.0)
         x, r = c.x + alpha * c.p, c.r - alpha * q
         z = preconditioner(r)
         rho = r @ z
@@ -263,10 +286,14 @@ def _conjugate_gradients(
             reached=jnp.where(better, residual, c.reached),
             since=jnp.where(better, 0, c.since + 1),
             iterations=c.iterations + 1,
+            definite=definite,
         )
 
     z = preconditioner(b)
     zero = jnp.zeros_like(b)
-    start = Carry(zero, b, z, b @ z, zero, jnp.linalg.norm(b) / norm, jnp.zeros((), int), jnp.zeros((), int))
+    count = jnp.zeros((), int)
+    start = Carry(zero, b, z, b @ z, zero, jnp.linalg.norm(b) / norm, count, count, jnp.ones((), bool))
     end = jax.lax.while_loop(go_on, body, start)
-    return scale * end.best, end.reached, end.iterations
+    # The residual that the iteration carries along drifts from the true one in ill-conditioned systems.
+    residual = b - scale * product(blocks, rows, scale * end.best)
+    return scale * end.best, jnp.linalg.norm(residual) / norm, end.iterations

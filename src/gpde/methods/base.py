@@ -31,19 +31,42 @@ class Setup(eqx.Module):
 
 
 class AbstractPredictor(eqx.Module):
-    """A computed solution that can be evaluated anywhere."""
+    """A computed solution that can be evaluated anywhere; where it cannot, it says so instead of returning NaN."""
 
-    @abstractmethod
     def values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         r"""$(L_k u)(x_i)$."""
+        return _finite("the solution", self.raw_values(operators, points))
 
-    @abstractmethod
     def variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         r"""The conditional variance of $(L_k u)(x_i)$ for the problem linearised at the solution."""
+        return _finite("`std`", self.raw_variances(operators, points))
+
+    @abstractmethod
+    def raw_values(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        """`values` as they come, NaN where a factorisation failed."""
+
+    @abstractmethod
+    def raw_variances(
+        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
+    ) -> Float[np.ndarray, "points operators"]:
+        """`variances` as they come, NaN where a factorisation failed."""
+
+
+def _finite(what: str, numbers: Float[np.ndarray, "points operators"]) -> Float[np.ndarray, "points operators"]:
+    bad = int(np.sum(~np.isfinite(numbers).all(axis=1)))
+    if bad:
+        raise ValueError(
+            f"{what} is not finite at {bad} of {len(numbers)} points: a covariance that it needs there is not positive "
+            "definite in double precision, or the run left values that are no numbers (`solution.result` says how it ended). "
+            "Raise `nugget` or shorten the kernel's lengthscale, and solve again."
+        )
+    return numbers
 
 
 class AbstractMethod(eqx.Module):

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import KDTree
 
 from gpde.functionals import Kernels, block
 from gpde.linear_operators import LinearOperator
@@ -19,6 +18,7 @@ from gpde.linear_solvers import AbstractLinearSolver
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.patch_sums import sample_values
 from gpde.methods.patches import Equations, slot_operators, variances
+from gpde.neighbours import Metric, NeighbourIndex
 from gpde.threads import map_chunks
 
 _NUM_BLENDED = 4
@@ -33,7 +33,7 @@ class BlendedPatches(AbstractPredictor):
 
     kernels: Kernels
     equations: Equations
-    scale: Float[Array, " dim"]
+    metric: Metric
     centres: Float[Array, "patches dim"]
     members: Int[Array, "patches members"]
     weights: Float[Array, "patches members slots"]
@@ -41,7 +41,7 @@ class BlendedPatches(AbstractPredictor):
     fixed: Bool[Array, "points fields"]
     linear_solver: AbstractLinearSolver
 
-    def values(
+    def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         patches, omega = self._blend(points, _NUM_BLENDED)
@@ -49,12 +49,12 @@ class BlendedPatches(AbstractPredictor):
         shared = (tuple(operators), self)
         return map_chunks(_blended_values, shared, (points, patches, omega), max(1, _CHUNK_ENTRIES // entries))[0]
 
-    def variances(
+    def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         patches, _ = self._blend(points, 1)
         members, fixed = np.asarray(self.members), np.asarray(self.fixed)
-        coordinates = np.asarray(self.equations.points) / np.asarray(self.scale)
+        coordinates = self.metric.coordinates(np.asarray(self.equations.points))
         samples, nuggets = sample_values(
             self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver
         )
@@ -63,12 +63,9 @@ class BlendedPatches(AbstractPredictor):
 
     def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:
         """The patches that take part at each point, and their weights."""
-        scale = np.asarray(self.scale)
-        num_patches = self.centres.shape[0]
-        num = min(num, num_patches)
-        tree = KDTree(np.asarray(self.centres) / scale)
-        distance, index = tree.query(points / scale, k=min(num + 1, num_patches), workers=-1)
-        distance, index = distance.reshape(len(points), -1), index.reshape(len(points), -1)
+        num = min(num, self.centres.shape[0])
+        centres = NeighbourIndex(self.metric.coordinates(np.asarray(self.centres)))
+        distance, index = centres.nearest(self.metric.coordinates(points), num + 1)
         if index.shape[1] == num:  # no further centre: every patch takes part everywhere
             return index, np.full(index.shape, 1.0 / num)
         last = distance[:, -1:]

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from gpde.batching import Cover, PointTable, cover, point_table, scaled_coordinates
+from gpde.batching import Cover, PointTable, cover, point_table
 from gpde.functionals import Kernels, pair_covariance
 from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.linear_operators import LinearOperator, point_value
@@ -27,8 +27,9 @@ from gpde.linear_solvers import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.linear_solvers.dissection import plan
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.blending import BlendedPatches
-from gpde.methods.patch_sums import OpenValues, chunk_size, reduce_patches, value_rows
+from gpde.methods.patch_sums import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
 from gpde.methods.patches import Equations, evaluate, localize
+from gpde.neighbours import Metric
 from gpde.results import Outcome
 from gpde.threads import map_chunks
 
@@ -108,7 +109,7 @@ class Consensus(AbstractMethod):
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
         table = point_table(setup.collocation)
-        coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
+        coordinates = self._metric(setup.kernels, table).coordinates(np.asarray(table.points))
         operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values, fixed = _start(table, operators, setup.kernels)
         num_patches = self.num_patches or default_num_patches(table.num_points)
@@ -124,6 +125,8 @@ class Consensus(AbstractMethod):
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         table, kernels = point_table(setup.collocation), setup.kernels
         equations, unit = _linearized(table, state.operators, kernels)
+        if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
+            return state, {}, Outcome.NOT_FINITE  # which no nugget can help
         patches, nuggets = reduce_patches(
             equations, kernels, state.cover.members, state.values, state.nuggets, self.max_escalations
         )
@@ -133,7 +136,7 @@ class Consensus(AbstractMethod):
         solver, kept, solved = state.solver, state.kept, Solved(np.zeros(0), 0.0, 0)
         if open_values.size > 0:
             matrix = open_values.matrix(patches.precision)
-            coordinates = scaled_coordinates(np.asarray(table.points), kernels, self.scaled_neighbours)
+            coordinates = self._metric(kernels, table).coordinates(np.asarray(table.points))
             prepared = solver.compute(matrix, *open_values.located(coordinates), kept)
             solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
             kept = solver.keep(prepared)
@@ -146,11 +149,24 @@ class Consensus(AbstractMethod):
             "nugget": float(nuggets.max()),
         }
         if not np.isfinite(values).all():
-            # Where the patches are finite, what they add up to is not definite in double precision.
-            finite = np.isfinite(patches.pull).all() and np.isfinite(patches.precision).all()
-            return state, info, Outcome.NOT_POSITIVE_DEFINITE if finite else Outcome.NOT_FINITE
-        weights, operators = self._localize(equations, kernels, state.cover, values, nuggets, table)
-        return self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
+            # The patches are finite: what they add up to is not definite in double precision.
+            return state, info, Outcome.NOT_POSITIVE_DEFINITE
+        weights, operators, nuggets, good = self._localize(equations, kernels, state.cover, values, nuggets, table)
+        if not good:
+            return state, info, Outcome.NOT_POSITIVE_DEFINITE
+        new, info, outcome = self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
+        if state.weights is None and info["damping"] < 1.0 and new is not state:
+            # A part of the way from a start that had no function: it gets the one with its values and what its equations say.
+            said = jnp.einsum("ped,pd->pe", equations.coefficients, state.operators)
+            start = eqx.tree_at(lambda e: e.rhs, equations, said)
+            old, _, _, good = self._localize(start, kernels, state.cover, state.values, nuggets, table)
+            if not good:
+                return state, info, Outcome.NOT_POSITIVE_DEFINITE
+            new = new._replace(weights=old + info["damping"] * (weights - old))
+        return new, info, outcome
+
+    def _metric(self, kernels: Kernels, table: PointTable) -> Metric:
+        return Metric.of(kernels, table.points.shape[1], self.scaled_neighbours)
 
     def _damped(
         self,
@@ -167,13 +183,14 @@ class Consensus(AbstractMethod):
         """The step, shortened until the equations' residual is no larger than before."""
         # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
         first = state.weights is None
-        damped = _line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
+        damped, whole = _line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
         move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
         info |= {"objective": float(damped.objective), "step": move, "damping": t}
-        small = move <= _ROUNDING_MOVE
-        if not accepted and not small:
+        if not accepted and not np.isfinite(whole):
+            return state, info, Outcome.NOT_FINITE
+        if not accepted and move > _ROUNDING_MOVE:
             return state, info, Outcome.STALLED
         if not accepted:
             t = 1.0  # at the limit of rounding no step can lower the residual, and the whole one is as good as any
@@ -203,22 +220,23 @@ class Consensus(AbstractMethod):
         values: np.ndarray,
         nuggets: np.ndarray,
         table: PointTable,
-    ) -> tuple[np.ndarray, Array]:
-        """Each patch's function, and the operators' values at each point from the patch that owns it."""
-        rows = value_rows(patches.members, table.collocation.num_fields)
-        owned = patches.owned()
-        weights, at_owned = map_chunks(
-            _localize_patches,
-            (equations, kernels),
-            (patches.members, values.reshape(-1)[rows], nuggets, owned),
-            chunk_size(equations, patches.members.shape[1]),
-        )
+    ) -> tuple[np.ndarray, Array, np.ndarray, bool]:
+        """Each patch's function, the operators' values at each point from the patch that owns it, the nuggets that took, and
+        whether all of that is finite."""
+        members, owned = patches.members, patches.owned()
+        local = values.reshape(-1)[value_rows(members, table.collocation.num_fields)]
+
+        def localized(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
+            arguments = (members[rows], local[rows], nuggets, owned[rows])
+            return map_chunks(_localize_patches, (equations, kernels), arguments, chunk_size(equations, members.shape[1]))
+
+        (weights, at_owned, good), nuggets = raised_until_good(localized, nuggets, self.max_escalations)
         operators = np.zeros((table.num_points, table.num_operators))
         patch, slot = np.nonzero(owned >= 0)
         operators[patches.members[patch, owned[patch, slot]]] = at_owned[patch, slot]
         for slot, field in _value_slots(equations.operators, table.points.shape[1], equations.num_fields):
             operators[:, slot] = values[:, field]  # shared by all patches, and exact where a Dirichlet condition fixes them
-        return weights, jnp.where(table.active, jnp.asarray(operators), 0.0)
+        return weights, jnp.where(table.active, jnp.asarray(operators), 0.0), nuggets, bool(good.all())
 
     def latent(self, state: State) -> Float[Array, " size"]:
         return state.latent
@@ -242,18 +260,17 @@ class Consensus(AbstractMethod):
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
         table = point_table(setup.collocation)
         equations, _ = _linearized(table, state.operators, setup.kernels)
-        points = np.asarray(table.points)
-        coordinates = scaled_coordinates(points, setup.kernels, self.scaled_neighbours)
+        points, metric = np.asarray(table.points), self._metric(setup.kernels, table)
         solver = state.solver
         if self.linear_solver == "schwarz":
             # Samples need full accuracy in what varies most, where an iteration is least accurate.
-            solver, _ = _solver_by_size(state.cover, state.fixed, coordinates)
+            solver, _ = _solver_by_size(state.cover, state.fixed, metric.coordinates(points))
         num_slots = table.num_operators + table.collocation.num_fields
         none = np.zeros((*state.cover.members.shape, num_slots))
         return BlendedPatches(
             kernels=setup.kernels,
             equations=equations,
-            scale=jnp.asarray(_scale(setup.kernels, points.shape[1], self.scaled_neighbours)),
+            metric=metric,
             centres=jnp.asarray(points[state.cover.centres]),
             members=jnp.asarray(state.cover.members),
             weights=jnp.asarray(none if state.weights is None else state.weights),
@@ -288,14 +305,15 @@ def _value_slots(operators: tuple[LinearOperator, ...], dim: int, num_fields: in
 @eqx.filter_jit
 def _localize_patches(
     shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     equations, kernels = shared
 
-    def one(patch: tuple[Array, ...]) -> tuple[Array, Array]:
+    def one(patch: tuple[Array, ...]) -> tuple[Array, Array, Array]:
         members, values, nugget, owned = patch
-        weights = localize(equations, kernels, members, values, nugget)
+        weights, good = localize(equations, kernels, members, values, nugget)
         points = equations.points[members[jnp.maximum(owned, 0)]]
-        return weights, evaluate(equations, kernels, members, weights, equations.operators, points)
+        at_owned = evaluate(equations, kernels, members, weights, equations.operators, points)
+        return weights, at_owned, good & jnp.all(jnp.isfinite(at_owned))
 
     return jax.lax.map(one, (members, values, nuggets, owned))
 
@@ -308,6 +326,8 @@ def _linearized(
     index = jnp.arange(table.num_points)
     coefficients = jax.vmap(table.gradient)(index, operators)
     residual = jax.vmap(table.residual)(index, operators)
+    # A linear equation whose coefficients all vanish at a point, as x u = 0 does at x = 0, says nothing there.
+    silent = jnp.asarray(_linear(table)) & jnp.all(coefficients == 0, axis=-1)
     equations = Equations(
         operators=table.collocation.functionals.operators,
         num_fields=table.collocation.num_fields,
@@ -315,7 +335,7 @@ def _linearized(
         coefficients=coefficients,
         rhs=jnp.einsum("ped,pd->pe", coefficients, operators) - residual,
         noise_variance=table.noise_variance,
-        used=table.has_equation & jnp.asarray(_dirichlet(table)[0] < 0),
+        used=table.has_equation & jnp.asarray(_dirichlet(table)[0] < 0) & ~silent,
     )
     prior = [jax.vmap(lambda x, pair=pair_covariance(kernels, o, o): pair(x, x))(table.points) for o in equations.operators]
     return equations, jnp.sqrt(jnp.einsum("ped,dp->pe", coefficients**2, jnp.stack(prior)))
@@ -329,10 +349,11 @@ def _line_search(
     unit: Float[Array, "points equations"],
     first: Bool[Array, ""],
     max_halvings: int,
-) -> Damped:
+) -> tuple[Damped, Float[Array, ""]]:
     r"""Backtracking on $\tfrac12\sum_i |f_i(z_i) - y_i|^2$ in units of the prior, over the exact equations.
 
-    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself.
+    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself. That of the whole step
+    comes too.
     """
     index = jnp.arange(table.num_points)
     counted = table.has_equation & (table.noise_variance == 0) & jnp.asarray(_dirichlet(table)[0] < 0) & (unit > 0)
@@ -345,7 +366,7 @@ def _line_search(
         operators = (1 - t) * old + t * new
         return operators, merit(operators)
 
-    return backtrack(trial, jnp.where(first, jnp.inf, merit(old)), max_halvings=max_halvings)
+    return backtrack(trial, jnp.where(first, jnp.inf, merit(old)), max_halvings=max_halvings), merit(new)
 
 
 def _dirichlet(table: PointTable) -> tuple[Int[np.ndarray, "points equations"], Int[np.ndarray, "points equations"]]:
@@ -365,6 +386,16 @@ def _dirichlet(table: PointTable) -> tuple[Int[np.ndarray, "points equations"], 
     return np.concatenate(fields), np.concatenate(where)
 
 
+def _linear(table: PointTable) -> Bool[np.ndarray, "points equations"]:
+    """Which equations have coefficients that do not change from step to step."""
+    rows = []
+    for part in table.collocation.parts:
+        row = np.zeros(table.num_equations, dtype=bool)
+        row[: part.num_equations] = [kind.linear for kind in part.reading.kinds]
+        rows.append(np.tile(row, (part.num_points, 1)))
+    return np.concatenate(rows)
+
+
 def _start(
     table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
 ) -> tuple[Float[np.ndarray, "points fields"], Bool[np.ndarray, "points fields"]]:
@@ -377,12 +408,9 @@ def _start(
     fields, slots = _dirichlet(table)
     rhs, coefficients = np.asarray(equations.rhs), np.asarray(equations.coefficients)
     for e in range(table.num_equations):
-        points = np.flatnonzero(fields[:, e] >= 0)
+        at = np.arange(num_points), e, np.maximum(slots[:, e], 0)
+        points = np.flatnonzero((fields[:, e] >= 0) & (coefficients[at] != 0))
         field, slot = fields[points, e], slots[points, e]
         values[points, field] = rhs[points, e] / coefficients[points, e, slot]
         fixed[points, field] = True
     return values, fixed
-
-
-def _scale(kernels: Kernels, dim: int, scaled: bool) -> Float[np.ndarray, " dim"]:
-    return 1.0 / scaled_coordinates(np.ones((1, dim)), kernels, scaled)[0]

@@ -186,7 +186,9 @@ class FullBatch(AbstractMethod):
         r"""The diagonal of $\Lambda$."""
         variance = collocation.noise_variance
         if self.form == "linearize":
-            return variance + nugget * rows.conditioned_diagonal(matrix)
+            own = rows.conditioned_diagonal(matrix)
+            # A linear equation whose coefficients all vanish at a point says nothing there: any noise will do but none.
+            return variance + jnp.where(jnp.asarray(collocation.linear_equations) & (own == 0), 1.0, nugget * own)
         if self.form == "relax":
             relaxed = nugget if self.regularization is None else self.regularization
             return variance + jnp.where(collocation.noisy, 0.0, relaxed)

@@ -12,14 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import KDTree
 
-from gpde.batching import neighbours
 from gpde.functionals import Kernels, block, pair_covariance
-from gpde.gram import add_diagonal, half_solve, solve
+from gpde.gram import add_diagonal, half_solve, nugget_levels, solve
 from gpde.linear_operators import LinearOperator
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.proximal import BatchPrior, ProximalProblem, batch_prior, conditioned, escalated, smoother
+from gpde.neighbours import Metric, NeighbourIndex
 from gpde.threads import one_blas_thread
 
 # Points that share a factorisation, batches factored together, and batches per call: few shapes are compiled.
@@ -32,8 +31,8 @@ class LocalPredictor(AbstractPredictor):
     r"""Each point is predicted by the batch of its nearest training point.
 
     Point by point: where it is, which operators it has, latent values $z$, the linearised equations $\Psi z' = b$ (rows
-    `coefficients`, `rhs`) with their `noise` ($\Lambda$: 0 exact, 1 in slots without an equation), and $Q$ (`metric`; None is
-    the diagonal of the Gram matrix). Nearness is measured in units of `lengthscales`.
+    `coefficients`, `rhs`) with their `noise` ($\Lambda$: 0 exact, 1 in slots without an equation), and $Q$
+    (`proximal_metric`; None is the diagonal of the Gram matrix). Nearness is that of `metric`.
 
     Its variance is that of the same local Gaussian process: the prior given the batch's linearised equations and its latent
     values, these with the variance $\lambda Q/\rho$ at which the proximal term holds them.
@@ -42,13 +41,13 @@ class LocalPredictor(AbstractPredictor):
     kernels: Kernels
     operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: Float[Array, "points dim"]
-    lengthscales: Float[np.ndarray, " dim"]
+    metric: Metric
     active: Bool[Array, "points operators"]
     latent: Float[Array, "points operators"]
     coefficients: Float[Array, "points equations operators"]
     rhs: Float[Array, "points equations"]
     noise: Float[Array, "points equations"]
-    metric: Float[Array, "points operators"] | None
+    proximal_metric: Float[Array, "points operators"] | None
     nugget: Float[Array, " operators"]
     regularization: Float[Array, ""]
     proximal_weight: Float[Array, ""]
@@ -60,7 +59,7 @@ class LocalPredictor(AbstractPredictor):
         cls,
         problem: ProximalProblem,
         latent: Float[Array, "points operators"],
-        lengthscales: Float[np.ndarray, " dim"],
+        metric: Metric,
         nugget: float,
         proximal_weight: float,
         batch_size: int,
@@ -71,19 +70,22 @@ class LocalPredictor(AbstractPredictor):
         everything = jnp.arange(table.num_points)
         unit = jnp.ones((table.num_operators, table.num_points))
         psi, residual = eqx.filter_jit(problem.linearized)(everything, latent, unit)
+        rhs = jnp.sum(psi * latent.T[None], axis=1) - residual
+        # After a run that failed there may be equations that are no numbers: what was reached is shown without them.
+        finite = jnp.all(jnp.isfinite(psi), axis=1) & jnp.isfinite(rhs)
         # A relaxed equation has the weight 1/M of its batch, not of all points.
         noise = jnp.where(table.noise_variance > 0, table.noise_variance, 0.0 if problem.eliminate else lam * batch_size)
         return cls(
             kernels=problem.kernels,
             operators=table.operators,
             points=table.points,
-            lengthscales=lengthscales,
+            metric=metric,
             active=table.active,
             latent=latent,
-            coefficients=psi.transpose(2, 0, 1),
-            rhs=(jnp.sum(psi * latent.T[None], axis=1) - residual).T,
-            noise=jnp.where(table.has_equation, noise, 1.0),
-            metric=problem.metric,
+            coefficients=jnp.where(finite[:, None], psi, 0.0).transpose(2, 0, 1),
+            rhs=jnp.where(finite, rhs, 0.0).T,
+            noise=jnp.where(table.has_equation & finite.T, noise, 1.0),
+            proximal_metric=problem.metric,
             nugget=nugget * problem.nugget_scale,
             regularization=lam,
             proximal_weight=jnp.asarray(proximal_weight),
@@ -91,12 +93,12 @@ class LocalPredictor(AbstractPredictor):
             max_escalations=max_escalations,
         )
 
-    def values(
+    def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         return self._evaluated(_values, tuple(operators), points)
 
-    def variances(
+    def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         return self._evaluated(_variances, tuple(operators), points)
@@ -105,9 +107,9 @@ class LocalPredictor(AbstractPredictor):
         self, local: "_Local", operators: tuple[LinearOperator, ...], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         """Groups the points by batch, so that every batch is factored about once, and evaluates in calls of one shape."""
-        coordinates = np.asarray(self.points) / self.lengthscales
-        _, centre = KDTree(coordinates).query(points / self.lengthscales, workers=-1)
-        centre = np.asarray(centre)
+        coordinates = self.metric.coordinates(np.asarray(self.points))
+        index = NeighbourIndex(coordinates)
+        centre = index.nearest(self.metric.coordinates(points), 1)[1][:, 0]
         order = np.argsort(centre, kind="stable")
         centres, first, counts = np.unique(centre[order], return_index=True, return_counts=True)
         width = next((size for size in _GROUP_SIZES if size >= counts.mean()), _GROUP_SIZES[-1])
@@ -115,26 +117,48 @@ class LocalPredictor(AbstractPredictor):
         groups = [(c, order[f + skip : f + n][:width]) for c, f, n in zip(centres, first, counts, strict=True)
                   for skip in range(0, n, width)]  # fmt: skip
         members = np.stack([np.pad(which, (0, width - len(which)), "edge") for _, which in groups])
-        batches = neighbours(coordinates, coordinates[[c for c, _ in groups]], self.batch_size)
-        out = np.empty((len(points), len(operators)))
-        size = next((size for size in _CALL_SIZES if size >= len(groups)), _CALL_SIZES[-1])
-        for start in range(0, len(groups), size):
-            here = np.minimum(np.arange(start, start + size), len(groups) - 1)
-            with one_blas_thread():
-                found = _in_bulk(self, local, operators, jnp.asarray(batches[here]), jnp.asarray(points[members[here]]))
-                values = np.asarray(found)
-            out[members[here].reshape(-1)] = values.reshape(-1, len(operators))
+        _, batches = index.nearest(coordinates[[c for c, _ in groups]], self.batch_size)
+        out = np.full((len(points), len(operators)), np.nan)
+        left = np.arange(len(groups))
+        # What fails with one nugget is tried with the next larger one: the prior has a factor then, but not all that is made
+        # of it need have one.
+        for growth in nugget_levels(1.0, self.max_escalations):
+            found = self._in_calls(local, operators, batches[left], points[members[left]], growth)
+            out[members[left].reshape(-1)] = found.reshape(-1, len(operators))
+            left = left[~np.isfinite(found).all(axis=(1, 2))]
+            if len(left) == 0:
+                break
         return out
 
-    def prior(self, batch: Int[Array, " batch"]) -> BatchPrior:
-        """The prior of a batch, its nugget raised where it must be."""
+    def _in_calls(
+        self,
+        local: "_Local",
+        operators: tuple[LinearOperator, ...],
+        batches: Int[np.ndarray, "groups batch"],
+        points: Float[np.ndarray, "groups group dim"],
+        growth: float,
+    ) -> Float[np.ndarray, "groups group operators"]:
+        """The groups in calls of one shape; the last group is repeated to fill a call."""
+        size = next((size for size in _CALL_SIZES if size >= len(batches)), _CALL_SIZES[-1])
+        found = []
+        for start in range(0, len(batches), size):
+            here = np.minimum(np.arange(start, start + size), len(batches) - 1)
+            with one_blas_thread():
+                call = _in_bulk(
+                    self, local, operators, jnp.asarray(batches[here]), jnp.asarray(points[here]), jnp.asarray(growth)
+                )
+                found.append(np.asarray(call)[: len(batches) - start])
+        return np.concatenate(found)
+
+    def prior(self, batch: Int[Array, " batch"], growth: Float[Array, ""]) -> BatchPrior:
+        """The prior of a batch, its nugget raised by `growth`, and further where it must be."""
 
         def at(growth: Array) -> BatchPrior:
             nugget = growth * self.nugget
             return batch_prior(self.kernels, self.operators, self.points[batch], self.active[batch], nugget)
 
-        prior, _ = escalated(at, jnp.ones(()), self.max_escalations)
-        return prior if self.metric is None else prior._replace(metric=prior.unit**2 / self.metric[batch].T)
+        prior, _ = escalated(at, growth, self.max_escalations)
+        return prior if self.proximal_metric is None else prior._replace(metric=prior.unit**2 / self.proximal_metric[batch].T)
 
     def cross(
         self, operators: tuple[LinearOperator, ...], batch: Int[Array, " batch"], points: Float[Array, "group dim"]
@@ -146,7 +170,9 @@ class LocalPredictor(AbstractPredictor):
         )
 
 
-_Local = Callable[[LocalPredictor, tuple[LinearOperator, ...], Int[Array, " batch"], Float[Array, "group dim"]], Array]
+_Local = Callable[
+    [LocalPredictor, tuple[LinearOperator, ...], Int[Array, " batch"], Float[Array, "group dim"], Float[Array, ""]], Array
+]
 
 
 def _values(
@@ -154,8 +180,9 @@ def _values(
     operators: tuple[LinearOperator, ...],
     batch: Int[Array, " batch"],
     points: Float[Array, "group dim"],
+    growth: Float[Array, ""],
 ) -> Float[Array, "group operators"]:
-    prior = predictor.prior(batch)
+    prior = predictor.prior(batch, growth)
     rho = predictor.proximal_weight
     a = smoother(prior, predictor.regularization, rho)
     old = predictor.latent[batch].T / prior.unit
@@ -173,8 +200,9 @@ def _variances(
     operators: tuple[LinearOperator, ...],
     batch: Int[Array, " batch"],
     points: Float[Array, "group dim"],
+    growth: Float[Array, ""],
 ) -> Float[Array, "group operators"]:
-    prior = predictor.prior(batch)
+    prior = predictor.prior(batch, growth)
     size = prior.lower.shape[0]
     psi = predictor.coefficients[batch].transpose(1, 2, 0) * prior.unit[None]
     _, num_operators, num_points = psi.shape
@@ -184,7 +212,9 @@ def _variances(
     held = predictor.regularization / (predictor.proximal_weight * prior.metric.reshape(-1))
     noise = jnp.concatenate([held, predictor.noise[batch].T.reshape(-1)])
     half = rows @ prior.lower
-    lower = jnp.linalg.cholesky(add_diagonal(half @ half.T, noise), symmetrize_input=False)
+    # Rows of an exact equation follow from those of values that are held hard: a trace of noise, when it comes to that.
+    trace = (growth - 1.0) * jnp.finfo(half.dtype).eps * jnp.sum(half**2, axis=1)
+    lower = jnp.linalg.cholesky(add_diagonal(half @ half.T, noise + trace), symmetrize_input=False)
     used = predictor.active[batch].T.reshape(-1)
     cross = predictor.cross(operators, batch, points) * jnp.where(used, 1 / prior.unit.reshape(-1), 0.0)[None, None, :]
 
@@ -202,9 +232,10 @@ def _in_bulk(
     operators: tuple[LinearOperator, ...],
     batches: Int[Array, "groups batch"],
     points: Float[Array, "groups group dim"],
+    growth: Float[Array, ""],
 ) -> Float[Array, "groups group operators"]:
     return jax.lax.map(
-        lambda group: local(predictor, operators, *group),
+        lambda group: local(predictor, operators, group[0], group[1], growth),
         (batches, points),
         batch_size=min(_CHUNK_BATCHES, len(batches)),
     )

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gpde.batching import PointTable, neighbours, point_table, scaled_coordinates
+from gpde.batching import PointTable, point_table
+from gpde.domains.sampling import generator
 from gpde.methods import schedules
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
 from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
@@ -25,6 +26,7 @@ from gpde.methods.local_prediction import LocalPredictor
 from gpde.methods.output_step import global_representer
 from gpde.methods.proximal import ProximalProblem, operator_scale
 from gpde.methods.stepping import Progress, Record, plan, take_steps
+from gpde.neighbours import Metric, NeighbourIndex
 from gpde.results import Outcome
 from gpde.threads import one_blas_thread
 
@@ -205,12 +207,13 @@ class MiniBatch(AbstractMethod):
         table = problem.table
         given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values = eqx.filter_jit(problem.retract)(jnp.arange(table.num_points), given)
+        values = jnp.where(jnp.isfinite(values), values, given)  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
         batches = cache = None
         if self.sampler == "nearest":
-            coordinates = scaled_coordinates(np.asarray(table.points), setup.kernels, self.scaled_neighbours)
-            batches = jnp.asarray(neighbours(coordinates, coordinates, self.batch_size))
+            coordinates = self._neighbour_metric(setup).coordinates(np.asarray(table.points))
+            batches = jnp.asarray(NeighbourIndex(coordinates).nearest(coordinates, self.batch_size)[1])
             # Factors of all batches are worth computing if each is used about once before the weight changes.
             if self.memory_budget is not None or self.num_steps >= table.num_points * len(self.levels(setup)):
                 cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
@@ -240,6 +243,8 @@ class MiniBatch(AbstractMethod):
                     jnp.asarray(weight), nugget, self.max_escalations,
                 )  # fmt: skip
             values, raised, record = jax.block_until_ready(progress)
+        if not np.isfinite(values).all():
+            return state, {"num_steps": 0}, Outcome.NOT_FINITE
         losses = np.concatenate([state.losses, np.asarray(record.loss)[: last - first]])
         state = state._replace(values=values, losses=losses, output=output)
         if state.batches is not None:
@@ -255,15 +260,18 @@ class MiniBatch(AbstractMethod):
         return state, info, self._outcome(state)
 
     def _outcome(self, state: State) -> Outcome | None:
-        if state.num_steps >= min(_NUM_CALLS, self.num_steps) and np.all(np.isnan(state.losses)):
-            return Outcome.NOT_POSITIVE_DEFINITE
+        done = np.isfinite(state.losses)
+        if state.num_steps >= min(_NUM_CALLS, self.num_steps) and not done.any():
+            return Outcome.NOT_POSITIVE_DEFINITE if _finite_equations(state) else Outcome.NOT_FINITE
+        outcome = None
         if state.num_steps == self.num_steps:
-            return Outcome.FINISHED
-        if self.patience is not None and state.num_steps >= 2 * self.patience:
-            before, now = (np.nanmean(part) for part in np.split(state.losses[-2 * self.patience :], 2))
-            if now > before - _PLATEAU * abs(before):
-                return Outcome.PLATEAU
-        return None
+            outcome = Outcome.FINISHED
+        elif self.patience is not None and state.num_steps >= 2 * self.patience:
+            windows = [slice(-2 * self.patience, -self.patience), slice(-self.patience, None)]
+            if all(done[window].any() for window in windows):
+                before, now = (np.mean(state.losses[window][done[window]]) for window in windows)
+                outcome = Outcome.PLATEAU if now > before - _PLATEAU * abs(before) else None
+        return outcome if outcome is None or _finite_equations(state) else Outcome.NOT_FINITE
 
     def _drawn(self, state: State, first: int, num: int) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
         """The batches of the next steps: a table, and a row of it for each step."""
@@ -275,7 +283,8 @@ class MiniBatch(AbstractMethod):
 
     def _output_step(self, state: State) -> int:
         r"""The step before which the iterate is put out, $k^*$ counted from zero; -1 where the last one is."""
-        return int(np.random.default_rng([state.seed, 1]).integers(self.num_steps)) if self.output == "uniform" else -1
+        # A stream of its own: the theorem wants it independent of the batches.
+        return int(generator(state.seed, "output step").integers(self.num_steps)) if self.output == "uniform" else -1
 
     def _reached(self, state: State) -> Float[Array, "points operators"]:
         return state.values if state.output is None else state.output
@@ -291,10 +300,9 @@ class MiniBatch(AbstractMethod):
             problem = self.problem(setup, point_table(setup.collocation))
             values = problem.table.gather(self.latent(state))
             return global_representer(setup, problem, values, nugget, float(rho), self.max_escalations)
-        dim = state.problem.table.points.shape[1]
-        lengthscales = 1 / scaled_coordinates(np.ones((1, dim)), setup.kernels, self.scaled_neighbours)[0]
         size = min(self.batch_size, setup.collocation.num_points)
-        return LocalPredictor.around(state.problem, values, lengthscales, nugget, float(rho), size, self.max_escalations)
+        metric = self._neighbour_metric(setup)
+        return LocalPredictor.around(state.problem, values, metric, nugget, float(rho), size, self.max_escalations)
 
     def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
         notes = []
@@ -306,6 +314,9 @@ class MiniBatch(AbstractMethod):
         if skipped:
             notes.append(f"{skipped} of {state.num_steps} steps were skipped: their batch failed with every nugget tried")
         return tuple(notes)
+
+    def _neighbour_metric(self, setup: Setup) -> Metric:
+        return Metric.of(setup.kernels, len(setup.collocation.parts[0].points[0]), self.scaled_neighbours)
 
     def _metric(self, setup: Setup, table: PointTable) -> Float[Array, "points operators"] | None:
         size = setup.collocation.functionals.size
@@ -323,6 +334,14 @@ def _table(setup: Setup) -> PointTable:
     """The points with the value of every field among their latent values, even where no equation looks at it (as in
     Poisson's): batches know of each other by the values they share."""
     return point_table(setup.collocation, carry_values=True)
+
+
+def _finite_equations(state: State) -> bool:
+    """Whether the equations are numbers at the values reached: batches where they are not have been skipped."""
+    problem, points = state.problem, jnp.arange(state.values.shape[0])
+    unit = jnp.ones(state.values.T.shape)
+    psi, residual = eqx.filter_jit(problem.linearized)(points, eqx.filter_jit(problem.retract)(points, state.values), unit)
+    return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
 
 
 def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:

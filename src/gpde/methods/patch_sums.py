@@ -5,6 +5,7 @@ $H = \sum_c R_c^T S_c^{-1} R_c$. Around it $w$ has the covariance $p H^{-1}$: ea
 count its equations $p$ times (with one patch that holds all points, $p = 1$ and this is the full GP).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -85,19 +86,30 @@ def reduce_patches(
 ) -> tuple[PatchTables, Float[np.ndarray, " patches"]]:
     """Every patch seen from the values at its points, and its nugget: ten times larger where the factorisation failed."""
     local = values.reshape(-1)[value_rows(members, equations.num_fields)]
+
+    def reduced(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
+        arguments = (members[rows], local[rows], nuggets)
+        return map_chunks(_reduced, (equations, kernels), arguments, chunk_size(equations, members.shape[1]))
+
+    tables, nuggets = raised_until_good(reduced, nuggets, max_escalations)
+    return PatchTables(*tables), nuggets
+
+
+def raised_until_good(
+    compute: Callable[[Float[np.ndarray, " some"], Any], tuple[np.ndarray, ...]],
+    nuggets: Float[np.ndarray, " patches"],
+    max_escalations: int,
+) -> tuple[tuple[np.ndarray, ...], Float[np.ndarray, " patches"]]:
+    """What `compute(nuggets, rows)` gives for all rows of a table of patches, and their nuggets: ten times larger, and again,
+    for those of which the last array that it gives says that they are not good."""
     nuggets = nuggets.copy()
-
-    def reduced(rows: Any) -> PatchTables:
-        arguments = (members[rows], local[rows], nuggets[rows])
-        return PatchTables(*map_chunks(_reduced, (equations, kernels), arguments, chunk_size(equations, members.shape[1])))
-
-    tables = reduced(slice(None))
+    tables = compute(nuggets, slice(None))
     for _ in range(max_escalations):
-        bad = np.flatnonzero(~tables.good)
+        bad = np.flatnonzero(~tables[-1])
         if len(bad) == 0:
             break
         nuggets[bad] *= NUGGET_GROWTH
-        for whole, part in zip(tables, reduced(bad), strict=True):
+        for whole, part in zip(tables, compute(nuggets[bad], bad), strict=True):
             whole[bad] = part
     return tables, nuggets
 
@@ -117,14 +129,14 @@ def sample_values(
     """
     samples = np.zeros((*fixed.shape, _NUM_SAMPLES))
     open_values = OpenValues.of(members, fixed)
-    if open_values.size == 0:
-        return samples, nuggets
     tables, nuggets = reduce_patches(equations, kernels, members, np.zeros(fixed.shape), nuggets, _MAX_ESCALATIONS)
     if not tables.good.all():
         raise ValueError(
             f"`std`: the covariances of {np.sum(~tables.good)} patches are not positive definite at the solution, so it has no "
             "standard deviation. Raise `nugget` and solve again; see `solution.result` for how the run ended."
         )
+    if open_values.size == 0:
+        return samples, nuggets
     matrix = open_values.matrix(tables.precision)
     prepared = solver.compute(matrix, *open_values.located(coordinates))
     overlap = members.size / len(fixed)

@@ -81,16 +81,18 @@ def localize(
     members: Int[Array, " members"],
     values: Float[Array, " values"],
     nugget: Float[Array, ""],
-) -> Float[Array, "members slots"]:
+) -> tuple[Float[Array, "members slots"], Bool[Array, ""]]:
     r"""The patch's function given its equations and the values at its points, as weights $W$ of
-    $u = \sum_{j,a} W_{ja}\,\kappa(\cdot, \delta_{x_j} \circ L_a)$; the last slots are the values of the fields."""
-    lower, rhs, _ = _factored(equations, kernels, members, nugget)
+    $u = \sum_{j,a} W_{ja}\,\kappa(\cdot, \delta_{x_j} \circ L_a)$; the last slots are the values of the fields. And whether
+    there is a factor: one that `reduce` found can fail to be found again, by another program with other rounding."""
+    lower, rhs, good = _factored(equations, kernels, members, nugget)
     half = solve_triangular(lower, jnp.concatenate([rhs, values])[:, None], lower=True)
     dual = solve_triangular(lower, half, lower=True, trans="T")[:, 0]
     num_members = members.shape[0]
     on_psi = dual[: rhs.shape[0]].reshape(equations.rhs.shape[1], num_members)
     on_operators = jnp.einsum("em,med->md", on_psi, _masked_coefficients(equations, members))
-    return jnp.concatenate([on_operators, dual[rhs.shape[0] :].reshape(equations.num_fields, num_members).T], axis=1)
+    weights = jnp.concatenate([on_operators, dual[rhs.shape[0] :].reshape(equations.num_fields, num_members).T], axis=1)
+    return weights, good & jnp.all(jnp.isfinite(weights))
 
 
 def evaluate(

@@ -29,13 +29,13 @@ class Representer(AbstractPredictor):
     prior_nugget: Float[Array, " size"]
     noise: Float[Array, " equations"]
 
-    def values(
+    def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         evaluate = eqx.Partial(_values, tuple(operators), self.kernels, self.functionals, self.weights)
         return in_chunks(evaluate, points, self.functionals.size * len(operators))
 
-    def variances(
+    def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         lower, good = _conditioning_factor(self)
