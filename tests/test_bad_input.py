@@ -204,7 +204,7 @@ CASES = {
         r"a function was indexed or a number was called.*`\(u, x\)`",
     ),
     "a function used as a number": (
-        lambda: inside(lambda u, x: -laplacian(u) + u(x)),
+        lambda: inside(lambda u, x: -laplacian(u) + u(x)),  # pyright: ignore[reportOperatorIssue]
         r"a function was used as a number.*`laplacian\(u\)\(x\)`",
     ),
     "an operator of a number": (
