@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import resource
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +10,7 @@ from jaxtyping import Float
 from rich.markup import escape
 from rich.table import Table
 
+from gpde import memory
 from gpde.kernels import AbstractKernel
 from gpde.plotting import grid_shape, reference_values
 from gpde.solution import Solution
@@ -37,7 +36,7 @@ def report(solution: Solution) -> dict[str, Any]:
         "errors": errors(solution, problem.domain.grid(grid_shape(problem))),
         "errors_at_points": errors(solution, np.concatenate(list(solution.points.values()))),
         "seconds": dataclasses.asdict(solution.seconds),
-        "peak_memory_mb": peak_memory_mb(),
+        "peak_memory_mb": memory.peak_mb(),
         "settings": {
             **solution.settings,
             "kernel": kernels_text(solution.kernels),
@@ -61,12 +60,6 @@ def errors(solution: Solution, points: Float[np.ndarray, "points dim"]) -> dict[
         return {"linf": None, "l2": None}
     difference = np.abs(solution(points).reshape(truth.shape) - truth)
     return {"linf": float(difference.max()), "l2": float(np.sqrt(np.mean(difference**2)))}
-
-
-def peak_memory_mb() -> float:
-    """The most memory this process has held."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, kilobytes elsewhere
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
 def strict(data: Any) -> Any:

@@ -33,7 +33,8 @@ class Solution:
     """A solution: call it with points of shape `(num, dim)`.
 
     For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`.
-    `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals.
+    `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals,
+    `resume` is what a run needs that goes on from here (`solve(..., initial=solution)`).
     """
 
     problem: Problem | None
@@ -47,6 +48,7 @@ class Solution:
     seconds: Seconds
     kernels: Mapping[str, AbstractKernel]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    resume: Any = None
 
     def __call__(self, points: Any) -> Float[np.ndarray, "points *fields"]:
         """The fields at points."""
@@ -178,5 +180,6 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Soluti
         history=io.rows(io.decode(header["history"], arrays)),
         result=Result(**{**result, "outcome": Outcome[result["outcome"]]}),
         seconds=Seconds(**header["seconds"]),
+        resume=io.decode(header.get("resume"), arrays),
         **rest,
     )
