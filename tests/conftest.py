@@ -7,6 +7,7 @@ import os
 
 import hypothesis
 import jax
+import pytest
 
 os.environ["MPLBACKEND"] = "Agg"  # the environment, so that the subprocesses of tests draw without a screen too
 jax.config.update("jax_enable_x64", True)
@@ -16,3 +17,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Deterministic: a failure seen once is seen again. No deadline, since the first example pays for compilation.
 hypothesis.settings.register_profile("gpde", derandomize=True, deadline=None, max_examples=25, database=None)
 hypothesis.settings.load_profile("gpde")
+
+
+@pytest.fixture(autouse=True)
+def no_interrupt_of_another_test():
+    """Ctrl-C in one test must not keep the first solve of the next one from starting."""
+    yield
+    from gpde import interrupts
+
+    interrupts.forget()

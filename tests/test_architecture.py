@@ -15,6 +15,8 @@ ORDER = (
     "results",
     "timing",
     "threads",
+    "memory",
+    "interrupts",
     "kernels",
     "operators",
     "linear_operators",

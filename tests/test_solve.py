@@ -128,6 +128,8 @@ def test_an_interrupt_keeps_what_was_reached(problem):
     assert "what was reached is kept" in str(stopped.result)
     assert len(stopped.history) == 2
     np.testing.assert_array_equal(stopped.latent, states[-1].latent)
+    with pytest.raises(KeyboardInterrupt, match="call `solve` again"):
+        solve(problem)
     np.testing.assert_array_equal(stopped(FINE), solve(problem, method=FullBatch(max_steps=2))(FINE))
 
 

@@ -53,6 +53,16 @@ class BlockGram(eqx.Module):
         return join_upper(above | mirrored)
 
 
+def num_entries(functionals: Functionals, layout: Layout) -> int:
+    """Numbers in the blocks of `block_gram`."""
+    return sum(
+        num_rows * num_columns
+        for (rows, num_rows), (columns, num_columns) in itertools.combinations_with_replacement(layout, 2)
+        for i, j in itertools.product(rows, columns)
+        if share_a_field(functionals.operator_at(i), functionals.operator_at(j))
+    )
+
+
 def join_upper(blocks: dict[tuple[int, int], Float[Array, "_ _"]]) -> Float[Array, "size size"]:
     """One matrix of the blocks on and above its diagonal, keyed by where rows and columns begin; zeros where there is none."""
     lengths = {i: len(block) for (i, j), block in sorted(blocks.items()) if i == j}

@@ -85,6 +85,7 @@ def solve(
     num_boundary: flags.NumBoundary = None,
     sampling: flags.Sampling = "uniform",
     seed: flags.Seed = 0,
+    initial: flags.Initial = None,
     kernel: flags.Kernel = None,
     lengthscale: flags.Lengthscale = None,
     kernel_amplitude: flags.KernelAmplitude = None,
@@ -112,7 +113,10 @@ def solve(
 
         import gpde.methods
         from gpde.report import report, table
+        from gpde.solution import load
         from gpde.solve import solve as solve_problem
+
+        start = None if initial is None else load(initial)
 
         with progress(quiet) as callback, blaming(file):
             solution = solve_problem(
@@ -125,8 +129,12 @@ def solve(
                 seed=seed,
                 nugget=nugget,
                 functionals=functionals,
+                initial=start,
                 callback=callback,
             )
+        stopped = solution.result.outcome.name == "INTERRUPTED"
+        if stopped and solution.result.num_steps == 0:
+            fail("interrupted before the first step; nothing was written.", code=130)
         folder = output or Path("results") / (file.stem if file else name)
         try:
             written = write_files(solution, folder, save=save, figure=figure, std=std)
@@ -145,7 +153,7 @@ def solve(
         write_json(data, json_file)
     if solution.result.failed:
         fail(str(solution.result), code=1)
-    if solution.result.outcome.name == "INTERRUPTED":
+    if stopped:
         raise typer.Exit(130)
 
 

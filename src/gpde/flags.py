@@ -100,7 +100,7 @@ SETTINGS = {
     "prediction": Setting(str, "local or global. [default: local]"),
     "final_proximal_weight": Setting(float, "ρ of the prediction. [default: the last γ]"),
     "patience": Setting(int, "Stop when the mean loss of so many steps no longer falls. [default: never]"),
-    "memory_budget": Setting(float, "Megabytes for factors. [default: a quarter of the memory]"),
+    "memory_budget": Setting(float, "Megabytes for factors. [default: a quarter of what is free]"),
     "parallel_batches": Setting(int, "Disjoint batches stepped together at most. [default: 1]"),
 }
 _FIELD_OF = {setting.flag or field: field for field, setting in SETTINGS.items()}
@@ -127,6 +127,14 @@ NumInterior = Annotated[int | None, _option(text="Points inside the domain.", pa
 NumBoundary = Annotated[int | None, _option(text="Points elsewhere, shared out by length or area.", panel=_POINTS)]
 Sampling = Annotated[str, _option(text="uniform, sobol, halton or grid. [default: uniform]", panel=_POINTS)]
 Seed = Annotated[int, _option(text="The same seed gives the same bits. [default: 0]", panel=_POINTS)]
+Initial = Annotated[
+    Path | None,
+    _option(
+        text="A saved solution to start from; mini-batch goes on with its own.",
+        panel=_METHOD,
+        metavar="FILE.npz",
+    ),
+]
 Kernel = Annotated[str | None, _option(text=f"{', '.join(KERNELS)}.", panel=_KERNEL, metavar="NAME")]
 Lengthscale = Annotated[
     list[str] | None,

@@ -171,6 +171,7 @@ def save(solution: Any, path: str | os.PathLike[str]) -> None:
         "predictor": encode(solution.predictor, arrays),
         "points": encode(points, arrays),
         "latent": encode(solution.latent, arrays),
+        "resume": encode(solution.resume, arrays),
         "kernels": encode(dict(solution.kernels), arrays),
         "history": encode(_columns(solution.history), arrays),
         "result": encode({**_fields(result), "outcome": result.outcome.name}, arrays),

@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import resource
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
+from gpde import memory
 from gpde.errors import error_points, errors
 from gpde.kernels.text import kernels_text
 from gpde.solution import Solution
@@ -36,7 +35,7 @@ def report(solution: Solution) -> dict[str, Any]:
         "errors": errors(solution, error_points(problem)),
         "errors_at_points": errors(solution, np.concatenate(list(solution.points.values()))),
         "seconds": dataclasses.asdict(solution.seconds),
-        "peak_memory_mb": peak_memory_mb(),
+        "peak_memory_mb": memory.peak_mb(),
         "settings": {
             **solution.settings,
             "kernel": kernels_text(solution.kernels),
@@ -51,12 +50,6 @@ def report(solution: Solution) -> dict[str, Any]:
         },
     }
     return strict(data)
-
-
-def peak_memory_mb() -> float:
-    """The most memory this process has held."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, kilobytes elsewhere
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
 def strict(data: Any) -> Any:

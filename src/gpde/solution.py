@@ -40,7 +40,8 @@ class Solution:
 
     For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`. Points outside the
     domain are refused unless `extrapolate=True` says that they are meant: no equation speaks of them.
-    `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals.
+    `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals,
+    `resume` is what a run needs that goes on from here (`solve(..., initial=solution)`).
     """
 
     problem: Problem | None
@@ -56,6 +57,7 @@ class Solution:
     kernels: Mapping[str, AbstractKernel]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None  # of the problem, where this came from a file
+    resume: Any = None
 
     @property
     def dim(self) -> int:
@@ -240,5 +242,6 @@ def restored(
         history=io.rows(io.decode(header["history"], arrays)),
         result=Result(**{**result, "outcome": Outcome[result["outcome"]], "notes": tuple(dict.fromkeys(notes))}),
         seconds=Seconds(**header["seconds"]),
+        resume=io.decode(header.get("resume"), arrays),
         **rest,
     )

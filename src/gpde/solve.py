@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from gpde import interrupts, memory
 from gpde.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
 from gpde.functionals import Functionals, Kernels, variances
@@ -18,13 +19,16 @@ from gpde.kernels import AbstractKernel, Constant, Gaussian
 from gpde.kernels.function import as_kernel
 from gpde.linear_operators import operator_text
 from gpde.methods import AbstractMethod, Consensus, FullBatch
-from gpde.methods.base import Callback, Setup, run
-from gpde.problem import Problem
+from gpde.methods.base import AbstractPredictor, Callback, Setup, run
+from gpde.problem import Points, Problem
+from gpde.results import Outcome
 from gpde.solution import Seconds, Solution
 from gpde.timing import CompileClock
 
 # Functionals up to which the full GP takes seconds: its Gram matrix is then half a gigabyte.
 _FULL_BATCH_UP_TO = 8000
+# What a run takes whatever its size: compiled programs, and the memory in which they were compiled.
+_PROGRAM_BYTES = 3.5e8
 
 
 def solve(
@@ -57,9 +61,15 @@ def solve(
     **Other arguments:**
 
     - `functionals`: `"minimal"` or `"derivatives"` (every derivative apart, as in the paper's experiments).
-    - `initial`: where to start: a function of one point (a tuple of them for several fields) or an earlier `Solution`.
+    - `initial`: where to start: a function of one point (a tuple of them for several fields) or an earlier `Solution`. A
+      mini-batch solution of the same problem on the same points is gone on with; those points are taken if nothing is said
+      of points (no number, `sampling` or `seed`).
     - `callback`: called after each step with its progress; returning True stops the run.
+
+    Ctrl-C ends the run: what was reached is returned, and its result says `INTERRUPTED`. The next call of `solve` then raises
+    `KeyboardInterrupt`, once, so that a loop of solves ends too.
     """
+    interrupts.stop_if_pending()
     require_double_precision("solve")
     if not isinstance(problem, Problem):
         raise ValueError(f"`solve`: the first argument must be a `gpde.Problem`, not {type(problem).__name__}.")
@@ -71,6 +81,11 @@ def solve(
         raise ValueError(f"`callback` must be a function of the progress after a step; came {type(callback).__name__}.")
     asked_nugget = None if nugget is None else _checked_nugget(nugget)
     kernels = _kernels(problem, kernel)
+    if isinstance(initial, Solution):
+        _check_initial(initial, problem)
+        unsaid = points is None and num_interior is None and num_boundary is None and sampling == "uniform" and seed == 0
+        if unsaid and _goes_on(method, initial, problem):
+            points, seed = _points_of(initial, problem), initial.settings.get("seed", seed)
     with CompileClock() as clock:
         located = problem.sample(num_interior, num_boundary, sampling=sampling, seed=seed, points=points)
         collocation = collocate(problem, located, functionals)
@@ -78,17 +93,32 @@ def solve(
             field_kernel.check(problem.domain.dim)
             field_kernel.check_smoothness(collocation.order)
         _check_variances(kernels, collocation, problem)
-        chosen = method if method is not None else default_method(collocation)
+        chosen = method if method is not None else default_method(collocation, kernels)
         nugget = chosen.default_nugget(problem.defaults.nugget) if asked_nugget is None else asked_nugget
         setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
         chosen.check(setup)
-        state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
+        _check_memory(chosen, setup)
+        state = chosen.resumed(setup, initial.resume, seed) if isinstance(initial, Solution) else None
+        notes = () if method is not None else (f"method {chosen.name}, chosen for {collocation.functionals.size} functionals",)
+        if isinstance(state, str):
+            notes = (*notes, f"started from `initial` anew, without its weights: {state}")
+        if state is None or isinstance(state, str):
+            state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
         state, history, result = run(chosen, setup, state, callback)
-        if method is None:
-            note = f"method {chosen.name}, chosen for {collocation.functionals.size} functionals"
-            result = dataclasses.replace(result, notes=(note, *result.notes))
-        predictor = chosen.predictor(setup, state)
-        latent = np.asarray(chosen.latent(state))
+
+        def wrapped_up() -> tuple[AbstractPredictor, np.ndarray, Any]:
+            kept = initial if isinstance(initial, Solution) and result.num_steps == 0 else None
+            predictor = chosen.predictor(setup, state) if kept is None else kept.predictor
+            return predictor, np.asarray(chosen.latent(state)), chosen.resume(setup, state)
+
+        try:
+            predictor, latent, resume = wrapped_up()
+        except KeyboardInterrupt:
+            # The steps are done, and only their function is still to be made: another Ctrl-C gives it up.
+            interrupts.remember()
+            result = dataclasses.replace(result, outcome=Outcome.INTERRUPTED)
+            predictor, latent, resume = wrapped_up()
+        result = dataclasses.replace(result, notes=(*notes, *result.notes))
     return Solution(
         problem=problem,
         name=problem.name,
@@ -102,24 +132,48 @@ def solve(
         seconds=Seconds(compile=clock.compile, run=clock.run),
         kernels=dict(zip(problem.fields, kernels, strict=True)),
         settings=_settings(chosen, nugget, sampling, seed, functionals),
+        resume=resume,
     )
 
 
-def default_method(collocation: Collocation) -> AbstractMethod:
-    """The full GP while its Gram matrix is small, consensus beyond."""
-    return FullBatch() if collocation.functionals.size <= _FULL_BATCH_UP_TO else Consensus()
+def default_method(collocation: Collocation, kernels: Kernels) -> AbstractMethod:
+    """The full GP while its Gram matrix is small and fits into memory, consensus beyond."""
+    full = FullBatch()
+    small = collocation.functionals.size <= _FULL_BATCH_UP_TO
+    return full if small and _needed_memory(full, Setup(collocation, kernels, 1.0)) <= memory.available() else Consensus()
+
+
+def _needed_memory(method: AbstractMethod, setup: Setup) -> float:
+    return _PROGRAM_BYTES + method.memory(setup)
+
+
+def _check_memory(method: AbstractMethod, setup: Setup) -> None:
+    """Refuses what cannot fit, before anything large is made: the system would end the process without a word."""
+    needed, available = _needed_memory(method, setup), memory.available()
+    if method.memory(setup) > 0 and needed > available:
+        raise ValueError(
+            f"`solve`: the method {method.name} on {setup.collocation.num_points} points needs about "
+            f"{_gigabytes(needed)} of memory, and {_gigabytes(available)} are free, swap included. "
+            f"{method.memory_advice(setup, max(0.0, available - _PROGRAM_BYTES))}"
+        )
+
+
+def _gigabytes(num_bytes: float) -> str:
+    return f"{num_bytes / 1e9:.{1 if num_bytes < 1e10 else 0}f} GB"
 
 
 def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **arguments: Any) -> list[Solution]:
     """Solves `build(value)` for each value in turn, each started from the solution before: viscosity 1 → 0.02, say.
 
-    `arguments` are those of `solve`; `initial` is where the first one starts.
+    `arguments` are those of `solve`; `initial` is where the first one starts. Ctrl-C ends the last of those returned.
     """
     solutions: list[Solution] = []
     initial = arguments.pop("initial", None)
     for value in values:
         solutions.append(solve(build(value), initial=initial, **arguments))
         initial = solutions[-1]
+        if interrupts.pending():
+            break
     return solutions
 
 
@@ -142,12 +196,32 @@ def _kernels(problem: Problem, kernel: Any) -> Kernels:
     return tuple(as_kernel(chosen[field]) for field in problem.fields)
 
 
+def _check_initial(initial: Solution, problem: Problem) -> None:
+    if initial.fields != problem.fields or initial.dim != problem.domain.dim:
+        raise ValueError(
+            f"`initial`: the earlier solution has the fields {', '.join(initial.fields)} of {initial.dim} coordinates, "
+            f"the problem {', '.join(problem.fields)} of {problem.domain.dim}."
+        )
+
+
+def _goes_on(method: AbstractMethod | None, initial: Solution, problem: Problem) -> bool:
+    """Whether a method may go on from a solution of its own, whose points lie where the problem's do."""
+    if method is None or initial.resume is None or initial.result.method != method.name:
+        return False
+    own = _points_of(initial, problem)
+    parts = [condition.part for condition in problem.conditions if condition.observations is None]
+    return set(own) == set(parts) and all(problem.domain.on_part(part, own[part]).all() for part in parts)
+
+
+def _points_of(initial: Solution, problem: Problem) -> Points:
+    """The points of a solution, those of observations left out."""
+    return {part: points for part, points in initial.points.items() if part in problem.equations}
+
+
 def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) -> Any:
     if initial is None:
         return None
     if isinstance(initial, Solution):
-        if initial.fields != problem.fields or initial.dim != problem.domain.dim:
-            raise ValueError("`initial`: the earlier solution has other fields or another number of coordinates.")
         pieces = [
             initial.predictor.values((operator,), np.asarray(points))[:, 0]
             for operator, points in zip(collocation.functionals.operators, collocation.functionals.points, strict=True)

@@ -39,6 +39,8 @@ def errors_in_words() -> Iterator[None]:
     """Whoever asks for something impossible gets a sentence, not a traceback."""
     try:
         yield
+    except typer.Exit:  # a RuntimeError, but no error
+        raise
     except (ValueError, OSError) as error:
         fail(str(error))
     except MemoryError:

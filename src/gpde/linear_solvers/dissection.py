@@ -48,6 +48,18 @@ class Elimination(NamedTuple):
         return sum((f.last - f.first) * (f.last - f.first + len(f.boundary)) for f in self.fronts)
 
 
+def factor_entries(size: int, width: int, dim: int) -> float:
+    r"""About how many numbers a factor has, before there are blocks to look at: $N \log N$ in the plane, $N^{2-2/d}$ above.
+
+    Measured for blocks of 64 unknowns in two and of 100 in three dimensions. Separators are as thick as blocks are wide.
+    """
+    if dim == 1:
+        return 4.0 * size * width
+    if dim == 2:
+        return 1.1 * size * np.log2(max(2, size)) * width
+    return 1.1 * float(size) ** (2 - 2 / dim) * width
+
+
 def plan(rows: Int[np.ndarray, "blocks width"], coordinates: Float[np.ndarray, "size dim"]) -> Elimination:
     """The elimination of a sum of blocks that act on these rows; rows equal to the number of unknowns are dropped."""
     size = len(coordinates)

@@ -76,6 +76,16 @@ class Schwarz(AbstractLinearSolver):
     max_iterations: int = 400
     patience: float = 1.5
 
+    def memory(self, num_entries: int, size: int, dim: int) -> float:
+        """Bytes at the peak, for so many numbers in blocks and so many unknowns: the blocks, their entries with indices while
+        the matrix is assembled or two more copies while it is applied, the subdomains' inverses, and the coarse matrix with
+        its copies while that is factored."""
+        widened = self.cell_size * (1 + 2 * self.overlap / self.cell_size ** (1 / dim)) ** dim
+        # The widest subdomain sets the width of all: at the edge of random points it has 1.7 times the mean.
+        inverses = 2 * 4 * size / self.cell_size * min(size, 1.7 * widened) ** 2
+        coarse = 8 * (size / self.coarse_ratio) ** 2
+        return inverses + max(28.0 * num_entries + coarse, 12.0 * num_entries + 5 * coarse)
+
     def compute(
         self,
         matrix: BlockSum,

@@ -9,6 +9,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from gpde import interrupts
 from gpde.collocation import Collocation
 from gpde.functionals import Kernels
 from gpde.linear_operators import LinearOperator
@@ -79,6 +80,15 @@ class AbstractMethod(eqx.Module):
     def check(self, setup: Setup) -> None:
         """Raises `ValueError` where the method cannot solve this problem as it is set."""
 
+    def memory(self, setup: Setup) -> float:
+        """Bytes that a run holds at its peak, rather too many than too few: what grows with the number of points, from the
+        setup alone. A method that does not say is never refused."""
+        return 0.0
+
+    def memory_advice(self, setup: Setup, available: float) -> str:
+        """What to change where `memory` is more than there is."""
+        return "Take fewer points."
+
     @abstractmethod
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         """The state before the first step, from given latent values or from zero."""
@@ -98,6 +108,15 @@ class AbstractMethod(eqx.Module):
     @abstractmethod
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
         """The solution that the state stands for."""
+
+    def resume(self, setup: Setup, state: State) -> Any:
+        """What a later run needs to go on where this one ended, to be kept with the solution; None: nothing but its values."""
+        return None
+
+    def resumed(self, setup: Setup, earlier: Any, seed: int) -> State | str | None:
+        """The state in which an earlier run ended, from what it kept; words that say why it is not one to go on from here;
+        None where this method never goes on from it."""
+        return None
 
     def default_nugget(self, nugget: float) -> float:
         """What to use where the user names no nugget and the problem's own default is `nugget`."""
@@ -143,6 +162,7 @@ def run(
             if callback is not None and callback(progress) and outcome is None:
                 outcome = Outcome.INTERRUPTED
     except KeyboardInterrupt:
+        interrupts.remember()
         outcome = Outcome.INTERRUPTED
     result = Result(outcome, num_steps, method.name, method.nugget(setup, state), notes=method.notes(setup, state))
     return state, history, result
@@ -158,3 +178,9 @@ def check_count(call: str, argument: str, value: object, least: int = 0) -> None
     """Raises `ValueError` unless a method's setting is a whole number, `least` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"`{call}`: `{argument}` must be a whole number >= {least}; came {value!r}.")
+
+
+def round_down(number: float) -> int:
+    """A number of points for a message, to two digits: 43 817 as 43 000."""
+    unit = 10 ** max(0, len(str(int(number))) - 2)
+    return int(number) // unit * unit

@@ -10,6 +10,7 @@ over the values that no Dirichlet condition fixes. Then each point takes its ope
 the equations are linearised anew. Nothing is sampled, so there is no statistical error.
 """
 
+import dataclasses
 import math
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,8 +25,8 @@ from gpde.functionals import Kernels, pair_covariance
 from gpde.gauss_newton import Damped, backtrack, next_move
 from gpde.linear_operators import LinearOperator, point_value
 from gpde.linear_solvers import AbstractLinearSolver, Direct, Schwarz, Solved
-from gpde.linear_solvers.dissection import plan
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
+from gpde.linear_solvers.dissection import factor_entries, plan
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.blending import BlendedPatches
 from gpde.methods.patch_sums import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
 from gpde.methods.patches import Equations, evaluate, localize
@@ -105,6 +106,40 @@ class Consensus(AbstractMethod):
 
     def check(self, setup: Setup) -> None:
         """Every problem of the language can be solved."""
+
+    def memory(self, setup: Setup) -> float:
+        """The patches' precisions, twice while they are joined, and what the linear solver makes of them."""
+        num_points, fields = setup.collocation.num_points, setup.collocation.num_fields
+        size, dim = num_points * fields, setup.collocation.parts[0].points.shape[1]
+        width = min(self.batch_size, num_points) * fields
+        num_patches = 1 if self.batch_size >= num_points else self.num_patches or default_num_patches(num_points)
+        entries = num_patches * width**2
+        slots = len(setup.collocation.functionals.operators) + fields
+        # The patches' weights before and after a step and between the two; a dozen tables over the points.
+        rest = 8.0 * (4 * num_patches * width * slots + 12 * num_points * slots)
+        factor = factor_entries(size, width, dim)
+        direct, schwarz = 8 * (entries + 2 * max(entries, factor)), Schwarz().memory(entries, size, dim)
+        match self.linear_solver:
+            case None if factor <= _LARGEST_FACTOR / 2:
+                return rest + direct
+            case None:  # either of them; beyond the largest factor, surely the second
+                return rest + (schwarz if factor > 2 * _LARGEST_FACTOR else max(direct, schwarz))
+            case "schwarz":
+                return rest + schwarz
+            case Schwarz():
+                return rest + self.linear_solver.memory(entries, size, dim)
+        return rest + direct
+
+    def memory_advice(self, setup: Setup, available: float) -> str:
+        num_points, needed = setup.collocation.num_points, self.memory(setup)
+        sizes = [size for size in (48, 32, 24, 16) if size < self.batch_size]
+        smaller = [dataclasses.replace(self, batch_size=size) for size in sizes]
+        fitting = next((method.batch_size for method in smaller if method.memory(setup) <= available), None)
+        # At most linear: memory grows a little faster than the number of points.
+        advice = f"It fits up to about {round_down(num_points * available / needed)} points here"
+        if fitting is not None:
+            advice += f", or with `batch_size={fitting}` (--batch-size {fitting}), less accurate"
+        return f"{advice}. Fewer patches (`num_patches`, --num-patches) take less too, in proportion."
 
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here

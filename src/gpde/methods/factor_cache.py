@@ -1,7 +1,5 @@
 """What steps reuse of their batches, computed in bulk within a memory budget."""
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from gpde import memory
 from gpde.methods.proximal import BatchPrior, ProximalProblem, escalated, smoother
 
 # The share of the machine's memory that a run may take for its factors.
@@ -44,7 +43,7 @@ class FactorCache:
         budget_mb: float | int | None,
     ):
         size = batches.shape[1] * problem.table.num_operators
-        self.num = min(batches.shape[0], int(_budget(budget_mb) // (2 * 8 * size**2)))
+        self.num = num_kept(batches.shape[0], size, budget_mb)
         self._problem, self._batches = problem, batches[: self.num]
         self._nugget, self._max_escalations = nugget, max_escalations
         self._priors: tuple[BatchPrior, Int[Array, " batches"]] | None = None
@@ -82,12 +81,11 @@ def _smoothers(
     return jax.lax.map(lambda prior: smoother(prior, regularization, weight), priors, batch_size=batch_size)
 
 
-def _budget(budget_mb: float | int | None) -> float:
-    """Bytes: as asked, or a share of what the machine (or its container) has."""
+def num_kept(num_batches: int, size: int, budget_mb: float | int | None) -> int:
+    """How many batches with `size` functionals a budget holds: as asked, or a share of what is free."""
     if budget_mb is not None:
-        return budget_mb * 2**20
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-        total = min(total, int(text))
-    return _MEMORY_SHARE * total
+        budget = budget_mb * 2**20
+    else:
+        # While factors are made there are two copies of them, so that this share is half of what is free.
+        budget = _MEMORY_SHARE * min(memory.total(), memory.available())
+    return min(num_batches, int(budget // (2 * 8 * size**2)))

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from gpde.block_gram import BlockGram, Layout, block_gram
+from gpde.block_gram import BlockGram, Layout, block_gram, num_entries
 from gpde.collocation import Collocation, Rows
 from gpde.functionals import Functionals, Kernels
 from gpde.gauss_newton import backtrack, next_move
@@ -35,7 +35,7 @@ from gpde.gram import (
     second_half_solve,
     solve,
 )
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.representer import Representer
 from gpde.results import Outcome
 
@@ -109,6 +109,21 @@ class FullBatch(AbstractMethod):
                 f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
                 'its functionals, so it cannot be solved for one. Use `constraints="linearize"` or "relax".'
             )
+
+    def memory(self, setup: Setup) -> float:
+        """The blocks of the Gram matrix, the matrix that a step factors and its blocks before they are joined; elimination
+        keeps a factor of the whole Gram matrix too."""
+        collocation = setup.collocation
+        entries = num_entries(collocation.functionals, collocation.layout) + 2 * collocation.num_equations**2
+        return 8.0 * (entries + (collocation.functionals.size**2 if self.form == "eliminate" else 0))
+
+    def memory_advice(self, setup: Setup, available: float) -> str:
+        most = setup.collocation.num_points * math.sqrt(available / self.memory(setup))
+        form = ' `constraints="linearize"` takes less.' if self.form == "eliminate" else ""
+        return (
+            f"The full GP fits up to about {round_down(most)} points here.{form} For more take `method=gpde.Consensus()` "
+            "(--method consensus), whose memory grows linearly."
+        )
 
     def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here

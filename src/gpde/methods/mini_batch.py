@@ -5,6 +5,7 @@ finite-dimensional, (2.16): `proximal.py`. A batch is a point and its nearest, s
 step needs of its batch is computed once for all of them: `factor_cache.py`. The loop is in `stepping.py`.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -18,9 +19,10 @@ from jaxtyping import Array, Float, Int
 from gpde.batching import PointTable, point_table
 from gpde.domains.sampling import generator
 from gpde.methods import schedules
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.batch_sampling import Sampler, drawn_batches, drawn_centres
-from gpde.methods.factor_cache import FactorCache
+from gpde.methods.factor_cache import FactorCache, num_kept
+from gpde.methods.going_on import Resume, Start
 from gpde.methods.latent_bounds import bound_tables, bounds_on_eliminated, check_fixed_values
 from gpde.methods.local_prediction import LocalPredictor
 from gpde.methods.output_step import global_representer
@@ -56,6 +58,7 @@ class State(NamedTuple):
     batches: Int[Array, "batches batch"] | None
     cache: FactorCache | None
     seed: int
+    start: Start = Start()
 
     @property
     def num_steps(self) -> int:
@@ -87,7 +90,7 @@ class MiniBatch(AbstractMethod):
     - `output`: the `"last"` iterate, or one before a `"uniform"`ly drawn step, as in the paper's theorem.
     - `prediction`: `"local"` (Remark 2.2) or `"global"` (2.11), with $\rho$ `final_proximal_weight` (None: the last $\gamma$).
     - `patience`: ends the run when the mean loss of this many steps is no lower than that of as many before; None: never.
-    - `memory_budget`: megabytes for factors kept between steps. None: a quarter of the memory, if steps enough will use them.
+    - `memory_budget`: megabytes for factors kept between steps. None: a quarter of what is free, if steps enough use them.
     - `parallel_batches`: how many disjoint batches may be stepped together; the result is that of stepping one by one.
     - `max_escalations`: how often the nugget of a failing batch is raised tenfold before the batch is skipped.
     """
@@ -164,6 +167,34 @@ class MiniBatch(AbstractMethod):
         bound_tables(setup, self.bounds, table, eliminate=False)
         self._metric(setup, table)
 
+    def memory(self, setup: Setup) -> float:
+        """The factors kept between steps, twice while they are made, the table of batches while neighbours are looked for, and
+        a few tables over the points; a global prediction holds six matrices of all functionals."""
+        num_points, num_operators = setup.collocation.num_points, _table(setup).num_operators
+        size = min(self.batch_size, num_points) * num_operators
+        rest = num_points * (24 * min(self.batch_size, num_points) + 8 * 20 * num_operators)
+        kept = 4 * 8 * size**2 * num_kept(num_points, size, self.memory_budget) if self._keeps_factors(setup) else 0
+        whole = 6 * 8 * (num_points * len(setup.collocation.functionals.operators)) ** 2 if self.prediction == "global" else 0
+        return float(rest + max(kept, whole))
+
+    def memory_advice(self, setup: Setup, available: float) -> str:
+        num_points, needed = setup.collocation.num_points, self.memory(setup)
+        if self.prediction == "global":
+            most = round_down(num_points * math.sqrt(available / needed))
+            return f'`prediction="local"` takes far less; the global one fits up to about {most} points here.'
+        if self.memory_budget and dataclasses.replace(self, memory_budget=0).memory(setup) <= available:
+            return (
+                f"A `memory_budget` of {available / 3 / 2**20:.0f} megabytes fits: twice that is held while factors are made."
+            )
+        return (
+            f"It fits up to about {round_down(num_points * available / needed)} points here, more with a smaller `batch_size`."
+        )
+
+    def _keeps_factors(self, setup: Setup) -> bool:
+        """Factors of all batches are worth computing if each is used about once before the weight changes."""
+        enough = self.memory_budget is not None or self.num_steps >= setup.collocation.num_points * len(self.levels(setup))
+        return self.sampler == "nearest" and enough
+
     def form(self, setup: Setup) -> str:
         """How the equations are held."""
         if self.constraints is not None:
@@ -188,14 +219,18 @@ class MiniBatch(AbstractMethod):
             eliminate=eliminate,
         )
 
-    def levels(self, setup: Setup) -> tuple[schedules.Level, ...]:
-        """The proximal weights of the run."""
+    def levels(self, setup: Setup, start: Start = Start()) -> tuple[schedules.Level, ...]:
+        """The proximal weights of the run, which goes on where `start` ended."""
         weight = self.proximal_weight
         if weight is None:
-            num_points = setup.collocation.num_points
-            visits = self.num_steps * min(self.batch_size, num_points) / num_points
-            weight = default_weight(visits, self.regularization)
+            visits = self._visits(setup, self.num_steps)
+            weight = default_weight(visits, self.regularization, start.visits)
         return schedules.levels(weight, self.num_steps)
+
+    def _visits(self, setup: Setup, num_steps: int) -> float:
+        """How often each point is in a batch, on average."""
+        num_points = setup.collocation.num_points
+        return num_steps * min(self.batch_size, num_points) / num_points
 
     def start_nugget(self, setup: Setup) -> float:
         r"""$\eta$, or $\lambda M / \beta$ where there is a slack weight."""
@@ -214,11 +249,27 @@ class MiniBatch(AbstractMethod):
         if self.sampler == "nearest":
             coordinates = self._neighbour_metric(setup).coordinates(np.asarray(table.points))
             batches = jnp.asarray(NeighbourIndex(coordinates).nearest(coordinates, self.batch_size)[1])
-            # Factors of all batches are worth computing if each is used about once before the weight changes.
-            if self.memory_budget is not None or self.num_steps >= table.num_points * len(self.levels(setup)):
+            if self._keeps_factors(setup):
                 cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
         raised = jnp.zeros(table.num_points, dtype=int)
         return State(values, np.zeros(0), raised, None, problem, batches, cache, seed)
+
+    def resume(self, setup: Setup, state: State) -> Resume:
+        """The last iterate, and how far the run was."""
+        num_steps, visits = state.start
+        done = Start(num_steps + state.num_steps, visits + self._visits(setup, state.num_steps))
+        return Resume.of(state.problem, state.values, done)
+
+    def resumed(self, setup: Setup, earlier: Any, seed: int) -> State | str | None:
+        """An earlier run of the same problem on the same points is gone on with: its latent values as they are, the batches
+        that would have come next, and the proximal weights that one run with the steps of both would have from there on."""
+        if not isinstance(earlier, Resume):
+            return None
+        difference = earlier.difference(self.problem(setup))
+        if difference is not None:
+            return difference
+        start = Start(earlier.num_steps, earlier.visits)
+        return self.init(setup, None, seed)._replace(values=jnp.asarray(earlier.values), start=start)
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
@@ -226,7 +277,7 @@ class MiniBatch(AbstractMethod):
         first = state.num_steps
         last = min(first + size, self.num_steps)
         table, rows = self._drawn(state, first, size)
-        levels, output_step = self.levels(setup), self._output_step(state)
+        levels, output_step = self.levels(setup, state.start), self._output_step(state)
         nugget, output = jnp.asarray(self.start_nugget(setup)), state.output
         raised = state.raised if state.batches is not None else jnp.zeros(size, dtype=int)
         progress = Progress(state.values, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
@@ -276,6 +327,7 @@ class MiniBatch(AbstractMethod):
     def _drawn(self, state: State, first: int, num: int) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
         """The batches of the next steps: a table, and a row of it for each step."""
         num_points, seed = state.values.shape[0], state.seed
+        first += state.start.num_steps  # the batches of an earlier run are not drawn again
         if state.batches is not None:
             return state.batches, drawn_centres(num_points, first, num, seed, replacement=self.replacement)
         size = min(self.batch_size, num_points)
@@ -293,7 +345,7 @@ class MiniBatch(AbstractMethod):
         return state.problem.table.scatter(self._reached(state))
 
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
-        rho = self.levels(setup)[-1].weight if self.final_proximal_weight is None else self.final_proximal_weight
+        rho = self.levels(setup, state.start)[-1].weight if self.final_proximal_weight is None else self.final_proximal_weight
         nugget, values = self.start_nugget(setup), self._reached(state)
         if self.prediction == "global":
             # One batch has no one to share carried values with: the collocation's own functionals will do.
@@ -306,6 +358,9 @@ class MiniBatch(AbstractMethod):
 
     def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
         notes = []
+        if state.start.num_steps:
+            weight = self.levels(setup, state.start)[0].weight
+            notes.append(f"went on after {state.start.num_steps} earlier steps, from the proximal weight {weight:.1e}")
         raised = np.asarray(state.raised)
         if raised.any():
             largest = self.start_nugget(setup) * 10.0 ** raised.max()
@@ -344,16 +399,20 @@ def _finite_equations(state: State) -> bool:
     return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
 
 
-def default_weight(visits: float, regularization: float | int) -> schedules.AbstractSchedule:
+def default_weight(visits: float, regularization: float | int, earlier: float = 0.0) -> schedules.AbstractSchedule:
     r"""Growing weights for a run that visits every point about `visits` times: $10^2 \lambda$ to $220\,v^2 \lambda$.
 
     At a fixed weight the error ends at a floor that falls like $\gamma^{-1/2}$, and the way there grows with $\gamma$. In the
     paper's first experiment the best last weight was found at $10^7$, $10^8$ and $10^9$ for 4000, 12000 and 40000 steps. The
     first could be $10^5$ there (half the error); but where information has to travel, as from an initial condition, it must be
     small.
+
+    After `earlier` visits a run goes on as one with the visits of both would: that comes near to its error, where one that
+    went on from the last weight gained little, and one that began anew nothing.
     """
-    first = 1e2 * regularization
-    return schedules.Geometric(first, max(first, 220 * visits**2 * regularization))
+    first, total = 1e2 * regularization, earlier + visits
+    last = max(first, 220 * total**2 * regularization)
+    return schedules.Geometric(first * (last / first) ** (earlier / total), last)
 
 
 def _moving_average(losses: Float[np.ndarray, " steps"]) -> Float[np.ndarray, " steps"]:
