@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import pkgutil
 import subprocess
 import sys
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import gpde
 from gpde import io
 from gpde.domains import AbstractDomain, Box, SpaceTime
 from gpde.fingerprint import check_same, fingerprint
@@ -426,3 +428,15 @@ def test_a_missing_directory_is_named(solution, tmp_path):
 def test_the_settings_of_a_method_are_in_the_file(path):
     header, arrays = io.read(path)
     assert io.decode(header["settings"], arrays)["max_steps"] == FullBatch().max_steps
+
+
+def test_no_two_classes_that_a_file_may_hold_have_one_name():
+    def below(cls):
+        for child in cls.__subclasses__():
+            yield child
+            yield from below(child)
+
+    for module in pkgutil.walk_packages(gpde.__path__, "gpde."):
+        importlib.import_module(module.name)
+    names = [cls.__qualname__ for cls in set(below(eqx.Module)) if cls.__module__.startswith("gpde.")]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)

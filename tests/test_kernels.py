@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from jax.tree_util import Partial
 
-from gpde.kernels import AbstractKernel, Constant, FunctionKernel, Gaussian, Matern, Terms, as_kernel, identity, order
+from gpde.kernels import AbstractKernel, FunctionKernel, Gaussian, Matern, Offset, Terms, as_kernel, identity, order
 
 PERIOD = 8.0
 VALUE, LAPLACIAN = identity(2), (((2, 0), 1.0), ((0, 2), 1.0))
@@ -133,7 +133,7 @@ CASES = {
     "periodic gaussian": Case(lambda s: Gaussian(s, period={0: PERIOD}), lambda *a: gaussian(squares_around(*a))),
     "periodic matern": Case(lambda s: Matern(9 / 2, s, period={0: PERIOD}), lambda *a: matern(9 / 2, squares_around(*a))),
     "sum": Case(lambda s: Gaussian(s) + Matern(9 / 2, s), lambda *a: gaussian(squares(*a)) + matern(9 / 2, squares(*a))),
-    "around a constant": Case(lambda s: Gaussian(s) + Constant(3.0), lambda *a: gaussian(squares(*a)) + 9.0),
+    "around a constant": Case(lambda s: Gaussian(s) + Offset(3.0), lambda *a: gaussian(squares(*a)) + 9.0),
     "product": Case(lambda s: Gaussian(s) * Matern(9 / 2, s), lambda *a: gaussian(squares(*a)) * matern(9 / 2, squares(*a))),
     "product that is not stationary": Case(
         lambda s: FunctionKernel(linear) * Gaussian(s),
@@ -453,5 +453,5 @@ def test_only_kernels_add_and_multiply():
 
 
 def test_a_constant_has_every_period():
-    kernel = Gaussian(0.3, period={0: 1.0}) + Constant()
+    kernel = Gaussian(0.3, period={0: 1.0}) + Offset()
     assert kernel.periods(2).tolist() == [1.0, np.inf]

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from gpde import problems as problems
     from gpde.domains import Box as Box
     from gpde.domains import SpaceTime as SpaceTime
-    from gpde.kernels import Constant as Constant
     from gpde.kernels import FunctionKernel as FunctionKernel
     from gpde.kernels import Gaussian as Gaussian
     from gpde.kernels import Matern as Matern
+    from gpde.kernels import Offset as Offset
     from gpde.methods import Consensus as Consensus
     from gpde.methods import FullBatch as FullBatch
     from gpde.methods import MiniBatch as MiniBatch
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "domains": ("Box", "SpaceTime"),
-    "kernels": ("Constant", "FunctionKernel", "Gaussian", "Matern"),
+    "kernels": ("Offset", "FunctionKernel", "Gaussian", "Matern"),
     "methods": ("Consensus", "FullBatch", "MiniBatch"),
     "operators": ("biharmonic", "directional", "divergence", "gradient", "hessian", "laplacian", "partial"),
     "problem": ("Defaults", "Observations", "Problem"),

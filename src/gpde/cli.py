@@ -373,7 +373,7 @@ def kernel_of(
     """The kernel asked for; what is not said is as in the problem's own kernel. None if nothing is said."""
     if name is None and not lengthscale and amplitude is None:
         return None
-    from gpde.kernels import Constant, Gaussian, Matern
+    from gpde.kernels import Gaussian, Matern, Offset
 
     own = problem.defaults.kernel
     if name is not None and name not in flags.KERNELS:
@@ -382,7 +382,7 @@ def kernel_of(
     scales = _numbers(lengthscale) if lengthscale else getattr(own, "lengthscale", 0.2 * problem.domain.extent)
     height = getattr(own, "amplitude", 1.0) if amplitude is None else amplitude
     chosen = Gaussian(scales, amplitude=height) if nu is None else Matern(nu, scales, amplitude=height)
-    return chosen + Constant(2.0) if own is None else chosen  # as `solve` would by itself
+    return chosen + Offset(2.0) if own is None else chosen  # as `solve` would by itself
 
 
 def _numbers(texts: list[str]) -> float | list[float]:

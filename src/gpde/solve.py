@@ -15,7 +15,7 @@ from gpde import interrupts, memory
 from gpde.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
 from gpde.functionals import Functionals, Kernels, variances
-from gpde.kernels import AbstractKernel, Constant, Gaussian
+from gpde.kernels import AbstractKernel, Gaussian, Offset
 from gpde.kernels.function import as_kernel
 from gpde.linear_operators import operator_text
 from gpde.methods import AbstractMethod, Consensus, FullBatch
@@ -180,7 +180,7 @@ def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **argum
 def default_kernel(problem: Problem) -> AbstractKernel:
     """A Gaussian of a fifth of the domain in each coordinate, which suits smooth solutions with a few oscillations, around a
     level that is not known."""
-    return Gaussian(0.2 * problem.domain.extent) + Constant(2.0)
+    return Gaussian(0.2 * problem.domain.extent) + Offset(2.0)
 
 
 def _kernels(problem: Problem, kernel: Any) -> Kernels:

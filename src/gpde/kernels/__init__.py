@@ -2,20 +2,20 @@
 
 from gpde.kernels.base import AbstractKernel, MultiIndex, Terms, common_period, identity, order
 from gpde.kernels.compose import Product, Sum
-from gpde.kernels.constant import Constant
 from gpde.kernels.function import FunctionKernel, as_kernel
 from gpde.kernels.gaussian import Gaussian
 from gpde.kernels.matern import Matern
+from gpde.kernels.offset import Offset
 from gpde.kernels.radial import AbstractRadial
 
 __all__ = [
     "AbstractKernel",
     "AbstractRadial",
-    "Constant",
     "FunctionKernel",
     "Gaussian",
     "Matern",
     "MultiIndex",
+    "Offset",
     "Product",
     "Sum",
     "Terms",

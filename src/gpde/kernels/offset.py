@@ -1,4 +1,4 @@
-"""The constant kernel: a level that is not known beforehand, the same everywhere."""
+"""The constant kernel: an offset that is not known beforehand, the same everywhere."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,7 @@ from gpde.kernels.base import AbstractKernel, Terms, positive
 from gpde.kernels.radial import Scalar
 
 
-class Constant(AbstractKernel):
+class Offset(AbstractKernel):
     r"""$\kappa(x, y) = a^2$: the covariance of a constant $c \sim N(0, a^2)$, to be added to another kernel.
 
     With it a field around 300 kelvin costs the prior one constant, and not 300 in every lengthscale.
@@ -17,7 +17,7 @@ class Constant(AbstractKernel):
     amplitude: Scalar
 
     def __init__(self, amplitude: ArrayLike = 1.0):
-        self.amplitude = positive("`Constant`: `amplitude`", amplitude, max_ndim=0)
+        self.amplitude = positive("`Offset`: `amplitude`", amplitude, max_ndim=0)
 
     @property
     def smoothness(self) -> None:
