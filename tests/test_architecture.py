@@ -30,6 +30,7 @@ ORDER = (
     "gauss_newton",
     "linear_solvers",
     "methods",
+    "checks",
     "io",
     "plotting",
     "solution",

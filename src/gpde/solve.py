@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from gpde.checks import checked
 from gpde.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
 from gpde.functionals import Functionals, Kernels, variances
@@ -88,6 +89,7 @@ def solve(
             note = f"method {chosen.name}, chosen for {collocation.functionals.size} functionals"
             result = dataclasses.replace(result, notes=(note, *result.notes))
         predictor = chosen.predictor(setup, state)
+        result = checked(problem, setup, predictor, result, seed)
         latent = np.asarray(chosen.latent(state))
     return Solution(
         problem=problem,
