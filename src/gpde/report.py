@@ -130,7 +130,7 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
             grid.add_row(label, f"{numbers}   [dim]{where}[/]")
     if result.between_points:
         numbers = "   ".join(f"{part} [bold]{number:.1e}[/]" for part, number in result.between_points.items())
-        grid.add_row("residual", f"{numbers}   [dim]between the points, in units of the equations' terms[/]")
+        grid.add_row("misfit", f"{numbers}   [dim]between the points, in units of the equations' terms[/]")
     grid.add_row("time", f"{seconds['run']:.2f} s   [dim]and {seconds['compile']:.2f} s to compile[/]")
     grid.add_row("memory", f"{data['peak_memory_mb']:.0f} MB")
     return grid

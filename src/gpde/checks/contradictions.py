@@ -6,6 +6,7 @@ $|\nabla h|\, d$: it vanishes, changes its sign or halves somewhere within a few
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -49,10 +50,10 @@ def contradictions(problem: Problem, conditions: Sequence[Condition]) -> list[Co
         point, first, second = where
         left, right = conditions[a.condition].part, conditions[b.condition].part
         field = problem.fields[a.field]
-        # To a hundredth of the larger one: the point is not known better. Adding zero turns -0 into 0.
-        unit = 0.01 * max(abs(first), abs(second))
+        # As far as the gap is known, near the point where they meet. Adding zero turns -0 into 0.
+        unit = 10.0 ** (math.floor(math.log10(abs(first - second))) - 1)
         first, second = (unit * round(value / unit) + 0.0 for value in (first, second))
-        values = f"{field} = {first:.3g} and {field} = {second:.3g}"
+        values = f"{field} = {first:.6g} and {field} = {second:.6g}"
         if a.condition == b.condition:
             names = f"{left.reading.names[a.equation]} and {right.reading.names[b.equation]}"
             found.append(Contradiction(True, f"{names} contradict each other: {values} at {_text(problem, point)}"))
@@ -80,7 +81,7 @@ def _apart(
 ) -> tuple[Float[np.ndarray, " dim"], float, float] | None:
     """Where the two differ although they hold at the same point: the point and both values."""
     left, right = conditions[a.condition], conditions[b.condition]
-    least = _TOLERANCE * max(np.nanmax(np.abs(a.values)), np.nanmax(np.abs(b.values)))
+    least = _TOLERANCE * max(np.max(np.abs(v), where=np.isfinite(v), initial=0.0) for v in (a.values, b.values))
     if a.condition == b.condition:
         return _largest(left.pool, a.values, b.values, least)
     if left.is_data or right.is_data:
@@ -95,8 +96,8 @@ def _apart(
     first, second = (_values(conditions, p, around.reshape(-1, dim)).reshape(len(points), -1) for p in (a, b))
     gap = first - second
     middle = gap[:, :1]
-    with np.errstate(invalid="ignore"):
-        holds = np.all(~(gap * np.sign(middle) < 0.5 * np.abs(middle)), axis=1)
+    # Where values end (the root of a distance, say) nothing can be said: comparisons with NaN are False.
+    holds = np.all(gap * np.sign(middle) >= 0.5 * np.abs(middle), axis=1)
     return _largest(points[holds], first[holds, 0], second[holds, 0], least)
 
 
