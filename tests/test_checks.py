@@ -16,7 +16,6 @@ from gpde.report import report
 from gpde.results import Outcome
 
 SQUARE, DURING = Box((0.0, 0.0), (1.0, 1.0)), SpaceTime((0.0, 1.0), 0.0, 1.0)
-POINTS = {"num_interior": 60, "num_boundary": 40}
 
 
 def poisson(u, x):
@@ -53,7 +52,7 @@ def found(domain, equations, **rest):
 @pytest.mark.parametrize("method", [FullBatch(), Consensus()])
 def test_equations_that_contradict_each_other_on_one_part_do_not_converge(method):
     problem = Problem(domain=SQUARE, equations={"interior": poisson, "boundary": [zero, one]})
-    result = gpde.solve(problem, method=method, **POINTS).result
+    result = gpde.solve(problem, method=method, num_interior=60, num_boundary=40).result
     assert result.outcome is Outcome.NOT_MET
     assert not result.successful
     assert "converged" not in str(result)
@@ -65,7 +64,7 @@ def test_equations_that_contradict_each_other_on_one_part_do_not_converge(method
 
 def test_contradictory_equations_in_the_interior_are_not_met_either():
     equations = {"interior": [poisson, lambda u, x: laplacian(u)(x) - 1.0], "boundary": zero}
-    result = gpde.solve(Problem(domain=SQUARE, equations=equations), **POINTS).result
+    result = gpde.solve(Problem(domain=SQUARE, equations=equations), num_interior=60, num_boundary=40).result
     assert not result.successful
     assert result.at_points["interior"] > 0.1
     assert "at its own points equation" in str(result)
