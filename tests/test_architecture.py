@@ -33,6 +33,7 @@ ORDER = (
     "gauss_newton",
     "linear_solvers",
     "methods",
+    "checks",
     "errors",
     "tables",
     "fingerprint",

@@ -9,12 +9,20 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def run(*arguments):
+def run(*arguments, timeout=300):
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
 
 
-@pytest.mark.parametrize(("name", "column"), [("full_batch", "SciPy"), ("gram", "Hessians"), ("linear_solvers", "SuperLU")])
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("between_points", "wrong: none"),
+        ("full_batch", "SciPy"),
+        ("gram", "Hessians"),
+        ("linear_solvers", "SuperLU"),
+    ],
+)
 def test_a_benchmark_prints_its_table(name, column):
     finished = run(name, "--quick")
     assert finished.returncode == 0, finished.stderr
@@ -25,4 +33,9 @@ def test_a_benchmark_prints_its_table(name, column):
 def test_an_unknown_benchmark_is_answered_with_those_there_are():
     finished = run("grams")
     assert finished.returncode == 2
-    assert "there is no benchmark 'grams'; there are consensus, full_batch, gram" in finished.stderr
+    assert "there is no benchmark 'grams'; there are between_points, consensus, full_batch, gram" in finished.stderr
+
+
+@pytest.mark.slow
+def test_the_residual_between_the_points_tells_good_from_bad():
+    assert "wrong: none" in run("between_points", timeout=3600).stdout

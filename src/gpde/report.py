@@ -34,6 +34,8 @@ def report(solution: Solution) -> dict[str, Any]:
         "result": result.outcome.name.lower(),
         "errors": errors(solution, error_points(problem)),
         "errors_at_points": errors(solution, np.concatenate(list(solution.points.values()))),
+        "residual_at_points": result.at_points,
+        "residual_between_points": result.between_points,
         "seconds": dataclasses.asdict(solution.seconds),
         "peak_memory_mb": memory.peak_mb(),
         "settings": {
@@ -86,6 +88,9 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
         if data[key]["linf"] is not None:
             numbers = f"Linf [bold]{data[key]['linf']:.2e}[/]   L2 [bold]{data[key]['l2']:.2e}[/]"
             grid.add_row(label, f"{numbers}   [dim]{where}[/]")
+    if result.between_points:
+        numbers = "   ".join(f"{part} [bold]{number:.1e}[/]" for part, number in result.between_points.items())
+        grid.add_row("misfit", f"{numbers}   [dim]between the points, in units of the equations' terms[/]")
     grid.add_row("time", f"{seconds['run']:.2f} s   [dim]and {seconds['compile']:.2f} s to compile[/]")
     grid.add_row("memory", f"{data['peak_memory_mb']:.0f} MB")
     return grid

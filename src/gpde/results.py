@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from collections.abc import Mapping
 
 
 class Outcome(enum.Enum):
@@ -17,6 +18,10 @@ class Outcome(enum.Enum):
         "stalled: no step along the Gauss-Newton direction lowered the objective; the last iterate is kept. "
         "Raise `nugget`, shorten the kernel's lengthscale, take more points, or continue from an easier problem"
     )
+    NOT_MET = (
+        "not met: the method came to rest, but an equation does not hold at the run's own points. Look for equations that "
+        "contradict each other; or the kernel cannot follow the solution: shorten its lengthscale, lower the nugget"
+    )
     PLATEAU = "stopped early: the averaged loss no longer falls"
     NOT_POSITIVE_DEFINITE = (
         "failed: the Gram matrix is not positive definite even with the largest nugget tried; the last good iterate is kept. "
@@ -31,13 +36,19 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How a run ended: an `Outcome`, the numbers behind it, and warnings gathered on the way."""
+    """How a run ended: an `Outcome`, the numbers behind it, and warnings gathered on the way.
+
+    `at_points` and `between_points` hold, for each part, the residual of its (worst) equation in units of the equation's own
+    terms: at the run's points, and at points that it did not use.
+    """
 
     outcome: Outcome
     num_steps: int
     method: str = ""
     nugget: float | None = None
     notes: tuple[str, ...] = ()
+    at_points: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    between_points: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def successful(self) -> bool:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from gpde import interrupts, memory
+from gpde.checks import checked
 from gpde.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
 from gpde.functionals import Functionals, Kernels, variances
@@ -21,7 +22,7 @@ from gpde.linear_operators import operator_text
 from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.methods.base import AbstractPredictor, Callback, Setup, run
 from gpde.problem import Points, Problem
-from gpde.results import Outcome
+from gpde.results import Outcome, Result
 from gpde.solution import Seconds, Solution
 from gpde.timing import CompileClock
 
@@ -106,18 +107,19 @@ def solve(
             state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
         state, history, result = run(chosen, setup, state, callback)
 
-        def wrapped_up() -> tuple[AbstractPredictor, np.ndarray, Any]:
+        def wrapped_up() -> tuple[Result, AbstractPredictor, np.ndarray, Any]:
             kept = initial if isinstance(initial, Solution) and result.num_steps == 0 else None
             predictor = chosen.predictor(setup, state) if kept is None else kept.predictor
-            return predictor, np.asarray(chosen.latent(state)), chosen.resume(setup, state)
+            latent, resume = np.asarray(chosen.latent(state)), chosen.resume(setup, state)
+            return checked(problem, setup, predictor, result, seed), predictor, latent, resume
 
         try:
-            predictor, latent, resume = wrapped_up()
+            result, predictor, latent, resume = wrapped_up()
         except KeyboardInterrupt:
             # The steps are done, and only their function is still to be made: another Ctrl-C gives it up.
             interrupts.remember()
             result = dataclasses.replace(result, outcome=Outcome.INTERRUPTED)
-            predictor, latent, resume = wrapped_up()
+            result, predictor, latent, resume = wrapped_up()
         result = dataclasses.replace(result, notes=(*notes, *result.notes))
     return Solution(
         problem=problem,

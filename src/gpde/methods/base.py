@@ -3,7 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -32,7 +32,12 @@ class Setup(eqx.Module):
 
 
 class AbstractPredictor(eqx.Module):
-    """A computed solution that can be evaluated anywhere; where it cannot, it says so instead of returning NaN."""
+    """A computed solution that can be evaluated anywhere; where it cannot, it says so instead of returning NaN.
+
+    It is `continuous` unless it consists of pieces that need not fit together.
+    """
+
+    continuous: ClassVar[bool] = True
 
     def values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]

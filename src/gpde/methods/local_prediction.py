@@ -6,6 +6,7 @@ $u = \kappa(\cdot, \phi_I)(\kappa(\phi_I, \phi_I) + \eta R)^{-1} \tilde z_I$ (2.
 """
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -38,6 +39,7 @@ class LocalPredictor(AbstractPredictor):
     values, these with the variance $\lambda Q/\rho$ at which the proximal term holds them.
     """
 
+    continuous: ClassVar[bool] = False
     kernels: Kernels
     operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: Float[Array, "points dim"]
