@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial import KDTree
 
 from gpde.checks.residuals import CHUNK, Condition, linearized
+from gpde.neighbours import NeighbourIndex
 from gpde.problem import Problem
 
 # Relative to the values prescribed: below, two conditions agree well enough for any solution to meet both.
@@ -110,7 +110,7 @@ def _apart_at_data(
     own = data.values[place]
     condition = conditions[other.condition]
     if condition.is_data:
-        distance, nearest = KDTree(condition.pool).query(points)
+        distance, nearest = (column[:, 0] for column in NeighbourIndex(condition.pool).nearest(points, 1))
         here, others = distance == 0, other.values[nearest]
     else:
         atoms = problem.atoms(condition.part.name)
@@ -139,7 +139,7 @@ def _meeting_points(
 ) -> tuple[Float[np.ndarray, "points dim"], Float[np.ndarray, " points"]]:
     """Middles of the closest pairs of two parts, if these touch, and how far around to look, in units of the extent."""
     dim, extent = problem.domain.dim, problem.domain.extent
-    distance, nearest = map(np.asarray, KDTree(left / extent).query(right / extent))
+    distance, nearest = (column[:, 0] for column in NeighbourIndex(left / extent).nearest(right / extent, 1))
     # Of random points on two sides that meet, N on each, the closest are about N^(-2/dim) apart.
     touching = 4 * len(right) ** (-2 / dim) if dim > 1 else 0.0
     order = np.argsort(distance)[: CHUNK // (2 * dim + 1)]
