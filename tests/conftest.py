@@ -4,12 +4,15 @@ The types of `gpde` are checked while the tests run (jaxtyping with beartype): s
 """
 
 import os
+import signal
 
 import hypothesis
 import jax
 import pytest
 
 os.environ["MPLBACKEND"] = "Agg"  # the environment, so that the subprocesses of tests draw without a screen too
+# A shell that starts the tests in the background lets them ignore Ctrl-C, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 jax.config.update("jax_enable_x64", True)
 # An (n,) array that meets an (n, 1) array gives (n, n) without a word: the classic way to lose a factor.
 jax.config.update("jax_numpy_rank_promotion", "raise")
