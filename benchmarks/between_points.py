@@ -12,7 +12,7 @@ from rich.table import Table
 
 import gpde
 from gpde import Box, Consensus, FullBatch, Gaussian, Matern, MiniBatch, Problem, SpaceTime, biharmonic, laplacian, partial
-from gpde.problems import get
+from gpde.gallery import get
 
 # An error above the first must be noted, one below the second must not be; between them either will do.
 BAD, GOOD = 1e-2, 1e-5

@@ -10,15 +10,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gpde.batching import cover, point_table
-from gpde.collocation import collocate
+from gpde.collocation.collocation import collocate
+from gpde.collocation.cover import cover
+from gpde.collocation.neighbours import Metric
+from gpde.collocation.point_table import point_table
+from gpde.gallery import get
 from gpde.methods import AbstractMethod, Consensus, FullBatch
-from gpde.methods.consensus import _linearized, _start
-from gpde.methods.patch_sums import reduce_patches
-from gpde.neighbours import Metric
-from gpde.problems import get
-from gpde.report import errors
-from gpde.solve import solve
+from gpde.methods.consensus.method import _linearized, _start
+from gpde.methods.consensus.system import reduce_patches
+from gpde.solution._solve import solve
+from gpde.solution.report import errors
 
 
 def best(call: Callable[[], None], repeats: int) -> float:

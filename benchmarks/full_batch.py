@@ -16,15 +16,15 @@ from rich.console import Console
 from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
-from gpde.block_gram import block_gram
 from gpde.domains import Box
+from gpde.functionals.gram import block_gram
+from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.methods import FullBatch
 from gpde.methods.representer import Representer
 from gpde.operators import laplacian, partial
-from gpde.problem import Problem
-from gpde.problems import get
-from gpde.solve import solve
+from gpde.problem.problem import Problem
+from gpde.solution._solve import solve
 
 Field = Callable[[jax.Array], jax.Array]
 BAR = 1.5

@@ -11,10 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gpde.block_gram import BlockGram, block_gram
-from gpde.functionals import Functionals
+from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.functionals import Functionals
+from gpde.functionals.gram import BlockGram, block_gram
 from gpde.kernels import AbstractKernel, FunctionKernel, Gaussian, Matern
-from gpde.linear_operators import LinearOperator
 
 BAR = 10.0
 LENGTHSCALE = 0.2

@@ -14,15 +14,15 @@ import scipy.sparse.linalg
 from rich.console import Console
 from rich.table import Table
 
-from gpde.batching import point_table
-from gpde.collocation import collocate
-from gpde.linear_solvers import AbstractLinearSolver, BlockSum, Direct, Schwarz
+from gpde.collocation.collocation import collocate
+from gpde.collocation.neighbours import Metric
+from gpde.collocation.point_table import point_table
+from gpde.gallery import get
+from gpde.linalg import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods import Consensus
 from gpde.methods.base import Setup
-from gpde.methods.consensus import _linearized
-from gpde.methods.patch_sums import OpenValues, reduce_patches
-from gpde.neighbours import Metric
-from gpde.problems import get
+from gpde.methods.consensus.method import _linearized
+from gpde.methods.consensus.system import OpenValues, reduce_patches
 
 TOLERANCE = 1e-8
 System = tuple[BlockSum, np.ndarray, np.ndarray]

@@ -16,16 +16,16 @@ from scipy.linalg import blas, lapack
 
 jax.config.update("jax_enable_x64", True)
 
-from gpde.collocation import collocate  # noqa: E402
-from gpde.gauss_newton import backtrack  # noqa: E402
+from gpde.collocation.collocation import collocate  # noqa: E402
+from gpde.gallery import get  # noqa: E402
 from gpde.kernels.function import as_kernel  # noqa: E402
+from gpde.linalg.line_search import backtrack  # noqa: E402
+from gpde.machine.threads import one_blas_thread  # noqa: E402
 from gpde.methods import MiniBatch  # noqa: E402
 from gpde.methods.base import Setup  # noqa: E402
-from gpde.methods.mini_batch import State  # noqa: E402
-from gpde.methods.proximal import Batch, ProximalProblem  # noqa: E402
-from gpde.problem import Problem  # noqa: E402
-from gpde.problems import get  # noqa: E402
-from gpde.threads import one_blas_thread  # noqa: E402
+from gpde.methods.mini_batch.method import State  # noqa: E402
+from gpde.methods.mini_batch.proximal import Batch, ProximalProblem  # noqa: E402
+from gpde.problem.problem import Problem  # noqa: E402
 
 
 class Case(NamedTuple):

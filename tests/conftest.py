@@ -26,6 +26,6 @@ hypothesis.settings.load_profile("gpde")
 def no_interrupt_of_another_test():
     """Ctrl-C in one test must not keep the first solve of the next one from starting."""
     yield
-    from gpde import interrupts
+    from gpde.machine import interrupts
 
     interrupts.forget()

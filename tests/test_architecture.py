@@ -12,47 +12,29 @@ PACKAGE = Path(__file__).parents[1] / "src" / "gpde"
 
 # A module (or package) imports only from those above it. ARCHITECTURE.md draws the same list as a picture.
 ORDER = (
-    "results",
-    "timing",
-    "threads",
-    "memory",
-    "interrupts",
+    "outcomes",
+    "machine",
     "kernels",
     "operators",
-    "linear_operators",
-    "equations",
     "domains",
+    "equations",
     "problem",
-    "problems",
+    "gallery",
     "functionals",
-    "gram",
-    "block_gram",
-    "neighbours",
     "collocation",
-    "batching",
-    "gauss_newton",
-    "linear_solvers",
+    "linalg",
     "methods",
-    "checks",
-    "errors",
-    "tables",
-    "fingerprint",
-    "io",
-    "plotting",
     "solution",
-    "solve",
-    "report",
-    "experiments",
-    "bench",
-    "flags",
-    "terminal",
+    "paper",
     "cli",
 )
-MAX_LINES = 500
+# Below `methods` each folder is one method, and does not know the others.
+METHODS = ("full_batch", "mini_batch", "consensus")
+MAX_LINES = 460
 
 
 def sources() -> list[Path]:
-    """Every module of the library except `gpde/__init__.py`, which only names what is public."""
+    """Every module of the library except `gpde/__init__.py`, which makes public names available."""
     return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
@@ -125,9 +107,22 @@ def test_a_module_imports_only_from_those_above_it():
     assert not offences, "\n".join(offences)
 
 
+def test_methods_do_not_import_each_other():
+    offences = []
+    for path in sources():
+        module = module_name(path)
+        own = next((method for method in METHODS if module.startswith(f"gpde.methods.{method}")), None)
+        if own is None:
+            continue
+        for name in imported_modules(path.read_text(encoding="utf-8"), module, path.name == "__init__.py"):
+            if any(name.startswith(f"gpde.methods.{other}") for other in METHODS if other != own):
+                offences.append(f"{module} imports {name}, of another method")
+    assert not offences, "\n".join(offences)
+
+
 def test_the_reader_of_imports_sees_every_spelling():
     source = """
-import gpde.gram
+import gpde.linalg.cholesky
 from gpde import solve
 from gpde.kernels.matern import Matern
 from . import schwarz
@@ -135,21 +130,21 @@ from .direct import factor
 from ..methods import base
 import numpy as np
 def late():
-    import gpde.cli
+    import gpde.cli.commands
 if TYPE_CHECKING:
-    import gpde.plotting
+    import gpde.solution.plotting
 """
     inside_package = {
-        "gpde.gram",
+        "gpde.linalg.cholesky",
         "gpde.solve",
         "gpde.kernels.matern",
-        "gpde.linear_solvers",
-        "gpde.linear_solvers.direct",
+        "gpde.linalg",
+        "gpde.linalg.direct",
         "gpde.methods",
-        "gpde.cli",
+        "gpde.cli.commands",
     }
-    assert imported_modules(source, "gpde.linear_solvers.schwarz", is_package=False) == inside_package
-    assert imported_modules(source, "gpde.linear_solvers", is_package=True) == inside_package
+    assert imported_modules(source, "gpde.linalg.schwarz", is_package=False) == inside_package
+    assert imported_modules(source, "gpde.linalg", is_package=True) == inside_package
 
 
 def test_one_module_alone_decides_which_points_are_near():
@@ -182,7 +177,8 @@ def test_only_the_command_line_turns_on_double_precision():
     offences = {
         module_name(path): lines
         for path in sources()
-        if path.name != "cli.py" and (lines := lines_that_set("jax_enable_x64", path.read_text(encoding="utf-8")))
+        if path.parts[-2:] != ("cli", "commands.py")
+        and (lines := lines_that_set("jax_enable_x64", path.read_text(encoding="utf-8")))
     }
     assert not offences
 
@@ -205,5 +201,5 @@ def test_the_command_line_starts_without_jax_and_matplotlib():
 
 
 def test_the_public_names_exist():
-    for name in gpde.__all__:
+    for name in dir(gpde):
         assert hasattr(gpde, name), f"`gpde.{name}` is promised by `__all__` and cannot be imported"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpde.results import Outcome
+from gpde.outcomes import Outcome
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from gpde.linear_operators import LinearOperator, is_point_value, operator_order
+from gpde.equations.linear_operators import LinearOperator, is_point_value, operator_order
 
 _CHECK_TOLERANCE = 1e-9
 _ROUNDING = 1e-13  # relative to the largest: what cancels leaves that much behind

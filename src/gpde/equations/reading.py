@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gpde.equations.kinds import Kind, classify
-from gpde.equations.tracing import Equation, requested_derivatives, require_double_precision, traced, words
-from gpde.linear_operators import (
+from gpde.equations.linear_operators import (
     Derivative,
     LinearOperator,
     derivative_units,
@@ -24,6 +23,7 @@ from gpde.linear_operators import (
     row_space,
     rows_outside,
 )
+from gpde.equations.tracing import Equation, requested_derivatives, require_double_precision, traced, words
 
 _NUM_PROBES = 48
 _SMALL_BLOCK, _LARGE_BLOCK = 64, 4096  # points a compiled program takes

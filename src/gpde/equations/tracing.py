@@ -13,8 +13,8 @@ from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array
 
 from gpde.equations.derivatives import OrderTooHighError, unknowns
+from gpde.equations.linear_operators import Derivative
 from gpde.kernels import MultiIndex
-from gpde.linear_operators import Derivative
 
 Equation = Callable[..., Any]
 

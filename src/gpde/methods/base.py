@@ -9,11 +9,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from gpde import interrupts
-from gpde.collocation import Collocation
-from gpde.functionals import Kernels
-from gpde.linear_operators import LinearOperator
-from gpde.results import Outcome, Result
+from gpde.collocation.collocation import Collocation
+from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.functionals import Kernels
+from gpde.machine import interrupts
+from gpde.outcomes import Outcome, Result
 
 State = PyTree
 Info = dict[str, Any]

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from gpde.block_gram import block_gram
-from gpde.collocation import Rows
-from gpde.functionals import Functionals, Kernels, covariance, pair_covariance
-from gpde.gram import half_solve, large_factor
-from gpde.linear_operators import LinearOperator
+from gpde.collocation.collocation import Rows
+from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.functionals import Functionals, Kernels, covariance, pair_covariance
+from gpde.functionals.gram import block_gram
+from gpde.linalg.cholesky import half_solve, large_factor
 from gpde.methods.base import AbstractPredictor
 
 # Entries of the cross covariance held at once: 2^24 doubles are 128 MB.

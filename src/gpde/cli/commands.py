@@ -1,0 +1,416 @@
+"""The command line. jax and matplotlib are imported inside commands, so that help answers at once."""
+
+import contextlib
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpde.cli import flags
+from gpde.cli.terminal import blaming, console, errors_in_words, fail, progress
+from gpde.gallery import GALLERY, get
+from gpde.paper import EXPERIMENTS
+from gpde.paper import get as find_experiment
+from gpde.solution.tables import read_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpde.kernels import AbstractKernel
+    from gpde.methods.base import Callback
+    from gpde.problem.problem import Problem
+    from gpde.solution.solution import Solution
+
+app = typer.Typer(
+    help="Nonlinear partial differential equations, solved with Gaussian processes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # what still raises is a defect, and its traceback is for a report
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+SavedSolution = Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved solution.")]
+
+
+def main() -> None:
+    """The entry point of the `gpde` command."""
+    app()
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"gpde {version('gpde')}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Nonlinear partial differential equations, solved with Gaussian processes."""
+    del version  # its callback has printed it
+
+
+@app.command()
+def problems() -> None:
+    """List the gallery: problems with reference solutions."""
+    out = console()
+    names, equations = (max(len(getattr(e, part)) for e in GALLERY.values()) for part in ("name", "equation"))
+    for entry in GALLERY.values():
+        takes = "".join(f"  --{name} {parameter.default:g}" for name, parameter in entry.parameters.items())
+        line = f"[bold cyan]{entry.name:<{names}}[/]  {entry.equation:<{equations}}[dim]{takes}[/]"
+        out.print(line, soft_wrap=True, highlight=False)
+
+
+@app.command()
+@flags.with_generated_flags
+def solve(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|FILE.py", help="A problem of the gallery, or a file that defines `problem`.")
+    ],
+    method: flags.MethodName = None,
+    functionals: flags.Functionals = "minimal",
+    nugget: flags.Nugget = None,
+    num_interior: flags.NumInterior = None,
+    num_boundary: flags.NumBoundary = None,
+    sampling: flags.Sampling = "uniform",
+    seed: flags.Seed = 0,
+    initial: flags.Initial = None,
+    kernel: flags.Kernel = None,
+    lengthscale: flags.Lengthscale = None,
+    kernel_amplitude: flags.KernelAmplitude = None,
+    json_file: flags.JsonFile = None,
+    output: flags.Output = None,
+    figure: flags.Figure = True,
+    save: flags.Save = True,
+    std: flags.Std = False,
+    quiet: flags.Quiet = False,
+    **generated: Any,
+) -> None:
+    """Solve a problem, print how good the solution is, write it and a picture of it.
+
+    What is not given is as the problem says by default.
+    """
+    out = console(stderr=json_file == "-")
+    with errors_in_words(), contextlib.redirect_stdout(sys.stderr) if json_file == "-" else contextlib.nullcontext():
+        given = {key: value for key, value in generated.items() if value is not None}
+        file = Path(name) if name.endswith(".py") else None
+        entry = None if file else get(name)
+        chosen, settings = flags.choose_method(method, given)
+        parameters = flags.choose_parameters(name, entry, given)
+        prepare_jax()
+        problem = named_problem(name, parameters)
+
+        import gpde.methods
+        from gpde.solution._solve import solve as solve_problem
+        from gpde.solution.report import report, table
+        from gpde.solution.solution import load
+
+        start = None if initial is None else load(initial)
+
+        with progress(quiet) as callback, blaming(file):
+            solution = solve_problem(
+                problem,
+                kernel_of(problem, kernel, lengthscale, kernel_amplitude),
+                method=getattr(gpde.methods, flags.METHODS[chosen].cls)(**settings) if chosen else None,
+                num_interior=num_interior,
+                num_boundary=num_boundary,
+                sampling=sampling,
+                seed=seed,
+                nugget=nugget,
+                functionals=functionals,
+                initial=start,
+                callback=callback,
+            )
+        stopped = solution.result.outcome.name == "INTERRUPTED"
+        if stopped and solution.result.num_steps == 0:
+            fail("interrupted before the first step; nothing was written.", code=130)
+        folder = output or Path("results") / (file.stem if file else name)
+        try:
+            written = write_files(solution, folder, save=save, figure=figure, std=std)
+            data = report(solution)
+        except ValueError as error:
+            if solution.result.failed:  # there may be nothing to show of it: how it ended says more
+                raise RuntimeError(str(solution.result)) from error
+            raise
+        data["settings"] |= parameters
+        if not quiet:
+            out.print(f"[bold]{problem.name}[/]   [dim]{entry.equation if entry else file}[/]", highlight=False)
+            out.print(table(solution, data))
+            for path in written:
+                out.print(f"[cyan]wrote [/]  {path}", highlight=False, soft_wrap=True)
+    if json_file is not None:
+        write_json(data, json_file)
+    if solution.result.failed:
+        fail(str(solution.result), code=1)
+    if stopped:
+        raise typer.Exit(130)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"An experiment of the paper: {', '.join(EXPERIMENTS)}.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A reduced size, in under a minute.")] = False,
+    seed: flags.Seed = 0,
+    batch_size: Annotated[int | None, typer.Option(help="M; elliptic and burgers.")] = None,
+    num_steps: Annotated[int | None, typer.Option(help="K; in batch-sizes that of the smallest batches.")] = None,
+    viscosity: Annotated[float | None, typer.Option(help="ν; burgers (0.2 by default) and batch-sizes (0.02).")] = None,
+    realizations: Annotated[int | None, typer.Option(help="Runs averaged; batch-sizes and convergence.")] = None,
+    json_file: flags.JsonFile = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where figure.png and numbers.json go; results/reproduce-NAME by default.")
+    ] = None,
+    quiet: flags.Quiet = False,
+) -> None:
+    """Run an experiment of the paper: a table, a figure, and the numbers behind it.
+
+    What is not given is as in the paper, where it says so.
+    """
+    out = console(stderr=json_file == "-")
+
+    @contextlib.contextmanager
+    def watch(what: str) -> "Iterator[Callback | None]":
+        if not quiet:
+            typer.echo(what, err=True)
+        with progress(quiet) as callback:
+            yield callback
+
+    with errors_in_words():
+        experiment = find_experiment(name)
+        settings = {
+            key: value
+            for key, value in (
+                ("batch_size", batch_size),
+                ("num_steps", num_steps),
+                ("viscosity", viscosity),
+                ("realizations", realizations),
+            )
+            if value is not None
+        }
+        prepare_jax()
+        figure, numbers, table = experiment.run(watch, quick=quick, seed=seed, **settings)
+        folder = output or Path("results") / f"reproduce-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.savefig(folder / "figure.png")
+        write_json(numbers, str(folder / "numbers.json"))
+        if not quiet:
+            out.print(f"[bold]{experiment.name}[/]   [dim]{experiment.summary}[/]", highlight=False)
+            out.print(table)
+            for file in ("figure.png", "numbers.json"):
+                out.print(f"[cyan]wrote [/]  {folder / file}", highlight=False, soft_wrap=True)
+    if json_file is not None:
+        write_json(numbers, json_file)
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="scaling, methods; both by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run, not how fast.")] = False,
+    output: Annotated[Path, typer.Option(help="Where the figures and the numbers go.")] = Path("results/bench"),
+) -> None:
+    """Print the benchmark tables of this machine: cost against points, and error against time for each method."""
+    from gpde.cli.bench import BENCHMARKS
+
+    with errors_in_words():
+        unknown = [name for name in names or () if name not in BENCHMARKS]
+        if unknown:
+            raise ValueError(f"there is no benchmark '{unknown[0]}'; there are {', '.join(BENCHMARKS)}.")
+        for name in names or BENCHMARKS:
+            _, table = BENCHMARKS[name](output, lambda text: typer.echo(text, err=True), quick=quick)
+            console().print(table)
+            console().print(f"[cyan]wrote [/]  {output / name}.png and .json", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def predict(
+    file: SavedSolution,
+    points: Annotated[
+        Path,
+        typer.Argument(
+            metavar="POINTS.csv",
+            help="One point per line. Columns are found by the names of the coordinates in the header, and others are kept; "
+            "without a header they are the coordinates. Commas, semicolons or tabs between them.",
+        ),
+    ],
+    std: Annotated[bool, typer.Option("--std", help="Add the standard deviation.")] = False,
+    extrapolate: Annotated[bool, typer.Option("--extrapolate", help="Predict outside the domain too.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Write there, not to standard output.")] = None,
+) -> None:
+    """Evaluate a saved solution at points: CSV in, CSV out."""
+    with errors_in_words():
+        prepare_jax()
+
+        import numpy as np
+
+        from gpde.solution.solution import load
+
+        solution = load(file)
+        table = read_points(points, solution.domain.coordinates)
+        outside = solution.outside(table.points)
+        if outside.any() and not extrapolate:
+            raise ValueError(
+                f"'{points}': {outside.sum()} of {len(outside)} points lie outside {solution.domain}, the first in line "
+                f"{table.lines[np.flatnonzero(outside)[0]]}; no equation holds there. --extrapolate predicts them all the same."
+            )
+        names = list(solution.fields)
+        if std:
+            names += ["std"] if len(names) == 1 else [f"std_{field}" for field in names]
+        if taken := [name for name in names if name in map(str.strip, table.header)]:
+            raise ValueError(f"'{points}' has a column '{taken[0]}' already, which is what the answer is called; rename it.")
+        values = [solution(table.points, extrapolate=True)]
+        if std:
+            values.append(solution.std(table.points, extrapolate=True))
+        columns = np.hstack([each.reshape(len(table.points), -1) for each in values])
+        with output.open("w", newline="") if output else contextlib.nullcontext(sys.stdout) as stream:
+            table.write(stream, names, columns.tolist())
+
+
+@app.command()
+@flags.with_problem_parameters
+def plot(
+    file: SavedSolution,
+    output: Annotated[
+        Path | None, typer.Option(help="The picture, of the kind its ending says; beside FILE by default, as a PNG.")
+    ] = None,
+    std: flags.Std = False,
+    problem: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE.py", help="The problem that was solved, to draw its truth and the error too."),
+    ] = None,
+    **parameters: Any,
+) -> None:
+    """Draw a saved solution."""
+    with errors_in_words():
+        given = {key: value for key, value in parameters.items() if value is not None}
+        if problem is None and given:
+            raise ValueError(f"{flags.flag(next(iter(given)))} is for a problem; name it with --problem.")
+        prepare_jax()
+
+        from gpde.solution.solution import load
+
+        solution = load(file, problem=None if problem is None else named_problem(problem, given))
+        picture = output or file.with_suffix(".png")
+        solution.plot(picture, std=std)
+        console().print(f"[cyan]wrote [/]  {picture}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def info(file: SavedSolution) -> None:
+    """Say what a saved solution is and how it was found."""
+    with errors_in_words():
+        prepare_jax()
+        from rich.markup import escape
+        from rich.table import Table
+
+        from gpde.kernels.text import kernels_text
+        from gpde.solution.files import read
+        from gpde.solution.solution import restored
+
+        header, arrays = read(file)
+        solution = restored(header, arrays, file)
+        grid = Table(show_header=False, box=None, pad_edge=False)
+        grid.add_column(style="cyan", no_wrap=True)
+        grid.add_column()
+        grid.add_row("problem", f"[bold]{escape(solution.name)}[/]")
+        grid.add_row("domain", f"{solution.domain} with coordinates {', '.join(solution.domain.coordinates)}")
+        grid.add_row("fields", ", ".join(solution.fields))
+        grid.add_row("result", escape(str(solution.result)))
+        grid.add_row("method", solution.result.method)
+        grid.add_row("points", solution.points_text)
+        grid.add_row("kernel", kernels_text(solution.kernels))
+        for key, value in solution.settings.items():
+            grid.add_row(key.replace("_", " "), f"{value:g}" if isinstance(value, float) else escape(str(value)))
+        grid.add_row("time", f"{solution.seconds.run:.2f} s, and {solution.seconds.compile:.2f} s to compile")
+        grid.add_row("written by", f"gpde {header['gpde']}")
+        console().print(grid)
+
+
+def prepare_jax() -> None:
+    """Before anything else of JAX or SciPy: what a program of its own may set, and a library may not."""
+    # After each call the threads of OpenBLAS look for more work, for 2^26 ticks by default: twenty milliseconds of every core,
+    # in which JAX computes the next matrix. 2^16 are enough to go from one part of a factorisation to the next.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # Gram matrices need it
+
+
+def named_problem(name: str, parameters: dict[str, Any]) -> "Problem":
+    """The problem that a Python file defines, or that of the gallery, with its parameters."""
+    entry = None if name.endswith(".py") else get(name)
+    chosen = flags.choose_parameters(name, entry, parameters)
+    return problem_in(Path(name)) if entry is None else entry.build(**chosen)
+
+
+def problem_in(file: Path) -> "Problem":
+    """The `problem` that a Python file defines."""
+    from gpde.problem.problem import Problem
+
+    if not file.is_file():
+        raise ValueError(f"there is no file '{file}'.")
+    sys.path.insert(0, str(file.resolve().parent))  # its neighbours can be imported, as if it were run itself
+    with blaming(file):
+        found = runpy.run_path(str(file)).get("problem")
+    if not isinstance(found, Problem):
+        came = "nothing of that name" if found is None else f"a {type(found).__name__}"
+        raise ValueError(f"'{file}' must define `problem = gpde.Problem(...)`; it has {came}.")
+    return found
+
+
+def kernel_of(
+    problem: "Problem", name: str | None, lengthscale: list[str] | None, amplitude: float | None
+) -> "AbstractKernel | None":
+    """The kernel asked for; what is not said is as in the problem's own kernel. None if nothing is said."""
+    if name is None and not lengthscale and amplitude is None:
+        return None
+    from gpde.kernels import Gaussian, Matern, Offset
+
+    own = problem.defaults.kernel
+    if name is not None and name not in flags.KERNELS:
+        raise ValueError(f"there is no kernel '{name}'; choose from {', '.join(flags.KERNELS)}.")
+    nu = flags.KERNELS[name] if name else getattr(own, "nu", None)
+    scales = _numbers(lengthscale) if lengthscale else getattr(own, "lengthscale", 0.2 * problem.domain.extent)
+    height = getattr(own, "amplitude", 1.0) if amplitude is None else amplitude
+    chosen = Gaussian(scales, amplitude=height) if nu is None else Matern(nu, scales, amplitude=height)
+    return chosen + Offset(2.0) if own is None else chosen  # as `solve` would by itself
+
+
+def _numbers(texts: list[str]) -> float | list[float]:
+    try:
+        numbers = [float(number) for text in texts for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--lengthscale takes numbers, as in 0.2 or 0.2,0.05; came {','.join(texts)}.") from None
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def write_files(solution: "Solution", folder: Path, *, save: bool, figure: bool, std: bool) -> list[Path]:
+    """Writes what is wanted into a folder, and says which files that made."""
+    written = []
+    if save or figure:
+        folder.mkdir(parents=True, exist_ok=True)
+    if save:
+        written.append(folder / "solution.npz")
+        solution.save(str(written[-1]))
+    if figure:
+        written.append(folder / "figure.png")
+        solution.plot(str(written[-1]), std=std)
+    return written
+
+
+def write_json(data: dict[str, Any], file: str) -> None:
+    """Writes a report to a file, or to standard output if that is `-`."""
+    text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    if file == "-":
+        sys.stdout.write(text)
+    else:
+        Path(file).write_text(text, encoding="utf-8")

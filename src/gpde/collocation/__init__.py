@@ -1,0 +1,1 @@
+"""A problem on points: functionals, residuals, the layout of the latent vector, neighbours and covers."""

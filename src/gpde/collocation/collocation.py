@@ -1,0 +1,328 @@
+r"""A problem on points: functionals, residuals, right sides and the layout of the latent vector.
+
+The latent vector $z$ holds $[\phi, u]$ operator by operator. The values $(L_k u)(x_i)$ that a condition needs lie at
+`starts[k] + i`: slices, which fuse with the arithmetic around them where gathers do not.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.equations import Reading, read
+from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.functionals import Functionals, measure
+from gpde.functionals.gram import BlockGram, Layout, add_diagonal, join_upper
+from gpde.problem.problem import Condition, Points, Problem
+
+
+class Part(eqx.Module):
+    """One condition on its points."""
+
+    name: str = eqx.field(static=True)
+    reading: Reading = eqx.field(static=True)
+    points: Float[Array, "points dim"]
+    starts: tuple[int, ...] = eqx.field(static=True)
+    rhs: Float[Array, "points equations"]
+    noise_variance: Float[Array, "points equations"]
+    noisy: bool = eqx.field(static=True)
+
+    @property
+    def num_points(self) -> int:
+        return self.points.shape[0]
+
+    @property
+    def num_equations(self) -> int:
+        return len(self.reading.equations)
+
+    @property
+    def indices(self) -> Int[np.ndarray, "points operators"]:
+        """Where its values lie in the latent vector."""
+        return np.add.outer(np.arange(self.num_points), np.array(self.starts))
+
+    def values(self, latent: Float[Array, " size"]) -> Float[Array, "points operators"]:
+        """The latent values its equations look at."""
+        return jnp.stack([latent[start : start + self.num_points] for start in self.starts], axis=1)
+
+    def residual(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
+        r"""$f_i(z_i) - y_i$."""
+        return jax.vmap(self.reading.residual)(self.points, values) - self.rhs
+
+    def gradient(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations operators"]:
+        r"""$a_i = \nabla f_i(z_i)$."""
+        return jax.vmap(jax.jacfwd(self.reading.residual, argnums=1))(self.points, values)
+
+    def eliminated_values(self, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
+        r"""The values with those functionals that the equations can be solved for replaced: $f_i(z_i) = y_i$ holds."""
+        chosen = jnp.asarray(self.reading.eliminated)
+        matrix = jnp.asarray(self.reading.elimination_matrix)
+        without = values.at[:, chosen].set(0.0)
+        solved = jnp.linalg.solve(matrix, -self.residual(without).T).T
+        return without.at[:, chosen].set(solved)
+
+
+Terms = list[tuple[slice, Float[Array, " _"]]]
+"""One equation on the points of its part: for each operator, where its values lie and their coefficients."""
+
+
+class Table(eqx.Module):
+    r"""The rows of $\Psi$ for one part: at each point and for each equation, coefficients $a$ on the point's latent values."""
+
+    starts: tuple[int, ...] = eqx.field(static=True)
+    coefficients: Float[Array, "points equations operators"]
+
+    @property
+    def num_points(self) -> int:
+        return self.coefficients.shape[0]
+
+    @property
+    def terms(self) -> list[Terms]:
+        places = [slice(start, start + self.num_points) for start in self.starts]
+        return [
+            [(place, self.coefficients[:, e, k]) for k, place in enumerate(places)] for e in range(self.coefficients.shape[1])
+        ]
+
+
+class Rows(eqx.Module):
+    r"""The linearised equations $\Psi$, one sparse row per equation and point, in the order of every vector over equations."""
+
+    tables: tuple[Table, ...]
+    num_latent: int = eqx.field(static=True)
+
+    @property
+    def layout(self) -> Layout:
+        return tuple((table.starts, table.num_points) for table in self.tables)
+
+    def times(self, matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
+        r"""$\Psi A$."""
+        return jnp.concatenate([_sum(a[:, None] * matrix[place] for place, a in terms) for terms in self._terms])
+
+    def transpose_times(self, vector: Float[Array, " equations"]) -> Float[Array, " size"]:
+        r"""$\Psi^T c$."""
+        out = jnp.zeros(self.num_latent)
+        offset = 0
+        for terms in self._terms:
+            for place, a in terms:
+                out = out.at[place].add(a * vector[offset : offset + len(a)])
+            offset += len(terms[0][1])
+        return out
+
+    def conditioned(
+        self, matrix: Float[Array, "size size"] | BlockGram, noise: Float[Array, " equations"]
+    ) -> Float[Array, "equations equations"]:
+        r"""$\Psi K \Psi^T + \Lambda$ in one pass over $K$, with zeros below the blocks on its diagonal.
+
+        A factorisation reads the upper triangle alone (`cholesky.factor`); so must everything else.
+        """
+        equations = []
+        start = 0
+        for terms in self._terms:
+            size = len(terms[0][1])
+            equations.append((start, terms, noise[start : start + size]))
+            start += size
+        blocks = {}
+        for (i, left, own), (j, right, _) in itertools.combinations_with_replacement(equations, 2):
+            if (covariances := _between(matrix, left, right)) is not None:
+                blocks[i, j] = add_diagonal(covariances, own) if i == j else covariances
+        return join_upper(blocks)
+
+    def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
+        r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
+        return jnp.concatenate(
+            [
+                _sum(
+                    a * jnp.diagonal(block) * b
+                    for rows, a in terms
+                    for columns, b in terms
+                    if (block := _block(matrix, rows, columns)) is not None
+                )
+                for terms in self._terms
+            ]
+        )
+
+    @property
+    def _terms(self) -> list[Terms]:
+        """Equation by equation, in the order of every vector over equations."""
+        return [terms for table in self.tables for terms in table.terms]
+
+
+class Linearization(eqx.Module):
+    r"""The equations at $z$: $\Psi z' = b$ with rows $a_i = \nabla f_i(z_i)$, $b_i = y_i - f_i(z_i) + a_i \cdot z_i$."""
+
+    rows: Rows
+    rhs: Float[Array, " equations"]
+
+
+class Collocation(eqx.Module):
+    """A problem on points."""
+
+    functionals: Functionals
+    parts: tuple[Part, ...]
+    num_fields: int = eqx.field(static=True)
+
+    @property
+    def num_points(self) -> int:
+        return sum(p.num_points for p in self.parts)
+
+    @property
+    def num_equations(self) -> int:
+        return sum(p.num_points * p.num_equations for p in self.parts)
+
+    @property
+    def layout(self) -> Layout:
+        return tuple((group[0].starts, sum(p.num_points for p in group)) for group in self._groups)
+
+    @property
+    def _groups(self) -> list[list[Part]]:
+        """Parts that follow one another and have one equation with the same operators: in every vector they are as one.
+
+        Many small sets of data, or a condition stated side by side, are then no more work than one.
+        """
+        places = enumerate(self.parts)
+        runs = itertools.groupby(places, lambda p: p[1].reading.operators if p[1].num_equations == 1 else p[0])
+        return [[part for _, part in run] for _, run in runs]
+
+    @property
+    def order(self) -> int:
+        return max(p.reading.order for p in self.parts)
+
+    @property
+    def linear(self) -> bool:
+        """Whether one Gauss-Newton step solves it."""
+        return all(kind.linear for p in self.parts for kind in p.reading.kinds)
+
+    @property
+    def linear_equations(self) -> Bool[np.ndarray, " equations"]:
+        """Which equations have coefficients that do not depend on the latent values."""
+        return np.concatenate([np.repeat([kind.linear for kind in p.reading.kinds], p.num_points) for p in self.parts])
+
+    @property
+    def can_eliminate(self) -> bool:
+        return all(p.reading.eliminated is not None for p in self.parts if not p.noisy)
+
+    @property
+    def noise_variance(self) -> Float[Array, " equations"]:
+        return _flat([p.noise_variance for p in self.parts])
+
+    @property
+    def noisy(self) -> Bool[np.ndarray, " equations"]:
+        """Which equations are noisy observations: never eliminated, always weighted by their variance."""
+        return np.concatenate([np.full(p.num_points * p.num_equations, p.noisy) for p in self.parts])
+
+    def residual(self, latent: Float[Array, " size"]) -> Float[Array, " equations"]:
+        r"""$f(z) - y$, part by part, equation by equation, point by point."""
+        return _flat([p.residual(p.values(latent)) for p in self.parts])
+
+    def linearize(self, latent: Float[Array, " size"]) -> Linearization:
+        tables, moved = [], []
+        for group in self._groups:
+            coefficients = []
+            for part in group:
+                values = part.values(latent)
+                coefficients.append(a := part.gradient(values))
+                moved.append(jnp.einsum("ped,pd->pe", a, values) - part.residual(values))
+            tables.append(Table(group[0].starts, jnp.concatenate(coefficients)))
+        return Linearization(Rows(tuple(tables), self.functionals.size), _flat(moved))
+
+    def eliminate(self, latent: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The nearest latent vector of the form elimination works with: the equations hold exactly."""
+        for part in self.parts:
+            if not part.noisy:
+                latent = latent.at[part.indices].set(part.eliminated_values(part.values(latent)))
+        return latent
+
+    def measure(self, fields: Sequence[Callable[[Array], Any]]) -> Float[Array, " size"]:
+        r"""$[\phi, u]$ of given functions."""
+        return measure(self.functionals, fields)
+
+
+def collocate(problem: Problem, points: Points, functionals: str = "minimal") -> Collocation:
+    """The problem on these points. `functionals="derivatives"` keeps every derivative apart, as the paper does."""
+    if functionals not in ("minimal", "derivatives"):
+        raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
+    conditions = problem.conditions if functionals == "minimal" else problem.derivative_conditions
+    conditions = [part for condition in conditions for part in _split(condition)]
+    located = [(_enough(c, _points_of(c, points), problem, functionals), _points_of(c, points)) for c in conditions]
+    operators: dict[LinearOperator, list[int]] = {}
+    for index, (condition, _) in enumerate(located):
+        for operator in condition.reading.operators:
+            operators.setdefault(operator, []).append(index)
+    # The latent vector: for each operator the points of every condition that uses it.
+    offset = 0
+    start: dict[tuple[LinearOperator, int], int] = {}
+    groups = []
+    for operator, users in operators.items():
+        for index in users:
+            start[operator, index] = offset
+            offset += len(located[index][1])
+        groups.append(jnp.asarray(np.concatenate([located[index][1] for index in users])))
+    parts = []
+    for index, (condition, where) in enumerate(located):
+        shape = (len(where), len(condition.reading.equations))
+        data = condition.observations
+        rhs = np.zeros(shape) if data is None else data.values[:, None]
+        noise = np.zeros(shape) if data is None else np.asarray(data.noise)[:, None] ** 2
+        parts.append(
+            Part(
+                name=condition.part,
+                reading=condition.reading,
+                points=jnp.asarray(where),
+                starts=tuple(start[o, index] for o in condition.reading.operators),
+                rhs=jnp.asarray(rhs),
+                noise_variance=jnp.asarray(noise),
+                noisy=bool(np.any(noise > 0)),
+            )
+        )
+    return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
+
+
+def _between(matrix: Float[Array, "size size"] | BlockGram, left: Terms, right: Terms) -> Float[Array, "left right"] | None:
+    """The covariances of one equation's points with another's, or None where they are zero."""
+    blocks = [(a, _block(matrix, rows, columns), b) for rows, a in left for columns, b in right]
+    terms = [a[:, None] * block * b[None, :] for a, block, b in blocks if block is not None]
+    return _sum(terms) if terms else None
+
+
+def _block(matrix: Float[Array, "size size"] | BlockGram, rows: slice, columns: slice) -> Float[Array, "left right"] | None:
+    return matrix.between(rows.start, columns.start) if isinstance(matrix, BlockGram) else matrix[rows, columns]
+
+
+def _sum(terms: Iterable[Array]) -> Array:
+    first, *rest = terms
+    return sum(rest, start=first)
+
+
+def _split(condition: Condition) -> list[Condition]:
+    """A condition, with exact and noisy data apart."""
+    if condition.observations is None or len(pieces := condition.observations.split()) == 1:
+        return [condition]
+    named = zip(("exact", "noisy"), pieces, strict=True)
+    return [dataclasses.replace(condition, part=f"{condition.part}, {kind}", observations=data) for kind, data in named]
+
+
+def _points_of(condition: Condition, points: Points) -> Float[np.ndarray, "points dim"]:
+    return points[condition.part] if condition.observations is None else condition.observations.points
+
+
+def _enough(condition: Condition, where: np.ndarray, problem: Problem, functionals: str) -> Condition:
+    """The condition, read again with the actual points as probes where those need an operator that the first probes
+    did not show (a coefficient that vanished at all of them)."""
+    reading = condition.reading
+    if reading.covers(where):
+        return condition
+    again = read(
+        reading.equations, reading.names, problem.domain.dim, problem.fields, where,
+        units=reading.units, functionals=functionals, num_probes=len(where),
+    )  # fmt: skip
+    return dataclasses.replace(condition, reading=again)
+
+
+def _flat(tables: Sequence[Float[Array, "_ _"]]) -> Float[Array, " equations"]:
+    """Part by part, equation by equation, point by point: the order of every vector over equations."""
+    return jnp.concatenate([table.T.reshape(-1) for table in tables])

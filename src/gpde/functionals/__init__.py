@@ -1,0 +1,1 @@
+r"""Functionals $\phi = \delta \circ L$ on points: their values on functions, and their covariances."""

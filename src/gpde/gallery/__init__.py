@@ -1,0 +1,76 @@
+"""The gallery: problems with reference solutions, by name. A problem's own module is imported when it is built."""
+
+import dataclasses
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpde.problem.problem import Problem
+
+__all__ = ["GALLERY", "Entry", "Parameter", "get"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """A number that a problem of the gallery can be built with."""
+
+    default: float
+    help: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One problem of the gallery: enough to list it without building it."""
+
+    name: str
+    summary: str
+    equation: str
+    parameters: Mapping[str, Parameter]
+
+    def build(self, **parameters: float | int) -> "Problem":
+        """The problem, with the given parameters in place of their defaults."""
+        unknown = [name for name in parameters if name not in self.parameters]
+        if unknown:
+            takes = ", ".join(f"`{name}`" for name in self.parameters) or "no parameters"
+            raise ValueError(f"`{self.name}` has no parameter `{unknown[0]}`; it takes {takes}.")
+        return importlib.import_module(f"gpde.gallery.{self.name}").build(**parameters)
+
+
+_ENTRIES = (
+    Entry(
+        name="elliptic",
+        summary="nonlinear elliptic equation on the unit square, solution of two frequencies",
+        equation="-Δu + u³ = f,  u = 0 on the boundary",
+        parameters={"amplitude": Parameter(4.0, "weight of the fast part sin 4πx sin 4πy of the solution")},
+    ),
+    Entry(
+        name="burgers",
+        summary="viscous Burgers' equation, a sine that steepens into a front",
+        equation="u_t + u u_x - ν u_xx = 0,  u(0, x) = -sin πx,  u(t, ±1) = 0",
+        parameters={"viscosity": Parameter(0.02, "ν, the width of the front")},
+    ),
+    Entry(
+        name="eikonal",
+        summary="regularised eikonal equation, the distance to the sides of the unit square",
+        equation="|∇u|² = 1 + ε Δu,  u = 0 on the boundary",
+        parameters={"epsilon": Parameter(0.1, "ε, how far the ridges are rounded")},
+    ),
+    Entry(
+        name="poisson",
+        summary="Poisson's equation on the unit square with boundary values, linear",
+        equation="-Δu = f,  u = g on the boundary",
+        parameters={},
+    ),
+)
+GALLERY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def get(name: str) -> Entry:
+    """The entry of that name."""
+    if name in GALLERY:
+        return GALLERY[name]
+    close = difflib.get_close_matches(name, GALLERY, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    raise ValueError(f"there is no problem '{name}' in the gallery.{hint} It has {', '.join(GALLERY)}.")

@@ -1,0 +1,1 @@
+"""The mini-batch objective minimised over all patches at once."""

@@ -1,0 +1,452 @@
+r"""Consensus: the mini-batch objective minimised exactly, over all patches at once.
+
+Algorithm 1 samples $F(z) = E_I[\min_u \varphi(u, z; I)]$: each batch has its own local $u$, all batches share $z$. Here the
+batches are a cover by patches $c$ that share the values $w_i = u(x_i)$. With the equations linearised, a patch's minimum is
+$(w_c - m_c)^T S_c^{-1} (w_c - m_c)$ (`patch.py`), so one Gauss-Newton step is one sparse positive definite system
+
+$$ H \,\Delta w = -\sum_c R_c^T S_c^{-1} (w_c - m_c), \qquad H = \sum_c R_c^T S_c^{-1} R_c , $$
+
+over the values that no Dirichlet condition fixes. Then each point takes its operators' values from the patch that owns it and
+the equations are linearised anew. Nothing is sampled, so there is no statistical error.
+"""
+
+import dataclasses
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.collocation.cover import Cover, cover
+from gpde.collocation.neighbours import Metric
+from gpde.collocation.point_table import PointTable, point_table
+from gpde.equations.linear_operators import LinearOperator, point_value
+from gpde.functionals.functionals import Kernels, pair_covariance
+from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
+from gpde.linalg.dissection import factor_entries, plan
+from gpde.linalg.line_search import Damped, backtrack, next_move
+from gpde.machine.threads import map_chunks
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
+from gpde.methods.consensus.patch import Equations, evaluate, localize
+from gpde.methods.consensus.prediction import BlendedPatches
+from gpde.methods.consensus.system import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
+from gpde.outcomes import Outcome
+
+LINEAR_SOLVERS = ("direct", "schwarz")
+# Numbers in a factor of H, beyond which conjugate gradients take over: some 170 000 unknowns in two dimensions, 1.6 gigabytes
+# and while it is made up to twice that. Up to there a factor takes about as long and is more robust.
+_LARGEST_FACTOR = 2 * 10**8
+# Steps below this, relative to the solution, may be all rounding.
+_ROUNDING_MOVE = 1e-4
+
+
+class State(NamedTuple):
+    """The values at the points, field by field, the operators' values by point, each patch's nugget and function, and the
+    linear solver with what it kept of the last matrix."""
+
+    values: Float[np.ndarray, "points fields"]
+    operators: Float[Array, "points operators"]
+    latent: Float[Array, " size"]
+    fixed: Bool[np.ndarray, "points fields"]
+    cover: Cover
+    nuggets: Float[np.ndarray, " patches"]
+    weights: Float[np.ndarray, "patches members slots"] | None
+    solver: AbstractLinearSolver
+    kept: Any
+    move: float
+    linear_residual: float
+
+
+class Consensus(AbstractMethod):
+    """All patches at once.
+
+    **Arguments:**
+
+    - `batch_size`: points per patch. Larger is closer to the full GP and costs its cube.
+    - `num_patches`: None takes every point as a centre for small problems and fewer, relative to their number, for large ones.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when the next step, shrinking as the last one did, would move no value by more
+      than `tolerance` times the largest.
+    - `linear_solver`: `"direct"`, `"schwarz"`, a solver object, or None: direct while its factor is small.
+    - `linear_tolerance`: relative residual asked of the linear solver; each step corrects what the last one left.
+    - `scaled_neighbours`: whether nearness is measured in units of the kernel's lengthscales.
+    - `known_share`: of a patch, at most this share are points whose values a Dirichlet condition gives; the nearest others
+      take their place. 1 takes the nearest points whatever they are.
+    - `max_escalations`: how often a patch's nugget may be raised tenfold.
+    - `max_halvings`: how far the line search on the equations' residual shortens a step.
+    """
+
+    name: ClassVar[str] = "consensus"
+    batch_size: int = 64
+    num_patches: int | None = None
+    max_steps: int = 50
+    tolerance: float = 1e-6
+    linear_solver: str | AbstractLinearSolver | None = None
+    linear_tolerance: float = 1e-8
+    scaled_neighbours: bool = True
+    known_share: float = 0.25
+    max_escalations: int = 5
+    max_halvings: int = 20
+
+    def __check_init__(self) -> None:
+        check_count("Consensus", "batch_size", self.batch_size, least=2)
+        check_count("Consensus", "max_steps", self.max_steps, least=1)
+        check_count("Consensus", "max_escalations", self.max_escalations)
+        check_count("Consensus", "max_halvings", self.max_halvings)
+        check_positive("Consensus", "tolerance", self.tolerance)
+        check_positive("Consensus", "known_share", self.known_share)
+        check_positive("Consensus", "linear_tolerance", self.linear_tolerance)
+        if self.num_patches is not None:
+            check_count("Consensus", "num_patches", self.num_patches, least=1)
+        if isinstance(self.linear_solver, str) and self.linear_solver not in LINEAR_SOLVERS:
+            raise ValueError(
+                f"`Consensus`: `linear_solver` must be one of {LINEAR_SOLVERS} or a solver object; came {self.linear_solver!r}."
+            )
+
+    def check(self, setup: Setup) -> None:
+        """Every problem of the language can be solved."""
+
+    def memory(self, setup: Setup) -> float:
+        """The patches' precisions, twice while they are joined, and what the linear solver makes of them."""
+        num_points, fields = setup.collocation.num_points, setup.collocation.num_fields
+        size, dim = num_points * fields, setup.collocation.parts[0].points.shape[1]
+        width = min(self.batch_size, num_points) * fields
+        num_patches = 1 if self.batch_size >= num_points else self.num_patches or default_num_patches(num_points)
+        entries = num_patches * width**2
+        slots = len(setup.collocation.functionals.operators) + fields
+        # The patches' weights before and after a step and between the two; a dozen tables over the points.
+        rest = 8.0 * (4 * num_patches * width * slots + 12 * num_points * slots)
+        factor = factor_entries(size, width, dim)
+        direct, schwarz = 8 * (entries + 2 * max(entries, factor)), Schwarz().memory(entries, size, dim)
+        match self.linear_solver:
+            case None if factor <= _LARGEST_FACTOR / 2:
+                return rest + direct
+            case None:  # either of them; beyond the largest factor, surely the second
+                return rest + (schwarz if factor > 2 * _LARGEST_FACTOR else max(direct, schwarz))
+            case "schwarz":
+                return rest + schwarz
+            case Schwarz():
+                return rest + self.linear_solver.memory(entries, size, dim)
+        return rest + direct
+
+    def memory_advice(self, setup: Setup, available: float) -> str:
+        num_points, needed = setup.collocation.num_points, self.memory(setup)
+        sizes = [size for size in (48, 32, 24, 16) if size < self.batch_size]
+        smaller = [dataclasses.replace(self, batch_size=size) for size in sizes]
+        fitting = next((method.batch_size for method in smaller if method.memory(setup) <= available), None)
+        # At most linear: memory grows a little faster than the number of points.
+        advice = f"It fits up to about {round_down(num_points * available / needed)} points here"
+        if fitting is not None:
+            advice += f", or with `batch_size={fitting}` (--batch-size {fitting}), less accurate"
+        return f"{advice}. Fewer patches (`num_patches`, --num-patches) take less too, in proportion."
+
+    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
+        del seed  # nothing is random here
+        table = point_table(setup.collocation)
+        coordinates = self._metric(setup.kernels, table).coordinates(np.asarray(table.points))
+        operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
+        values, fixed = _start(table, operators, setup.kernels)
+        num_patches = self.num_patches or default_num_patches(table.num_points)
+        patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
+        nuggets = np.full(len(patches.members), setup.nugget)
+        solver, kept = self.linear_solver, None
+        if solver is None:
+            solver, kept = _solver_by_size(patches, fixed, coordinates)
+        elif isinstance(solver, str):
+            solver = Direct() if solver == "direct" else Schwarz()
+        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, solver, kept, math.inf, 0.0)
+
+    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+        table, kernels = point_table(setup.collocation), setup.kernels
+        equations, unit = _linearized(table, state.operators, kernels)
+        if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
+            return state, {}, Outcome.NOT_FINITE  # which no nugget can help
+        patches, nuggets = reduce_patches(
+            equations, kernels, state.cover.members, state.values, state.nuggets, self.max_escalations
+        )
+        if not patches.good.all():
+            return state, {}, Outcome.NOT_POSITIVE_DEFINITE
+        open_values = OpenValues.of(state.cover.members, state.fixed)
+        solver, kept, solved = state.solver, state.kept, Solved(np.zeros(0), 0.0, 0)
+        if open_values.size > 0:
+            matrix = open_values.matrix(patches.precision)
+            coordinates = self._metric(kernels, table).coordinates(np.asarray(table.points))
+            prepared = solver.compute(matrix, *open_values.located(coordinates), kept)
+            solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
+            kept = solver.keep(prepared)
+            del prepared
+        values = state.values + open_values.spread(solved.solution)
+        info: Info = {
+            "linear_residual": solved.residual,
+            "linear_iterations": solved.num_iterations,
+            "linear_solver": solver.name,
+            "nugget": float(nuggets.max()),
+        }
+        if not np.isfinite(values).all():
+            # The patches are finite: what they add up to is not definite in double precision.
+            return state, info, Outcome.NOT_POSITIVE_DEFINITE
+        weights, operators, nuggets, good = self._localize(equations, kernels, state.cover, values, nuggets, table)
+        if not good:
+            return state, info, Outcome.NOT_POSITIVE_DEFINITE
+        new, info, outcome = self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
+        if state.weights is None and info["damping"] < 1.0 and new is not state:
+            # A part of the way from a start that had no function: it gets the one with its values and what its equations say.
+            said = jnp.einsum("ped,pd->pe", equations.coefficients, state.operators)
+            start = eqx.tree_at(lambda e: e.rhs, equations, said)
+            old, _, _, good = self._localize(start, kernels, state.cover, state.values, nuggets, table)
+            if not good:
+                return state, info, Outcome.NOT_POSITIVE_DEFINITE
+            new = new._replace(weights=old + info["damping"] * (weights - old))
+        return new, info, outcome
+
+    def _metric(self, kernels: Kernels, table: PointTable) -> Metric:
+        return Metric.of(kernels, table.points.shape[1], self.scaled_neighbours)
+
+    def _damped(
+        self,
+        table: PointTable,
+        state: State,
+        values: np.ndarray,
+        operators: Array,
+        nuggets: np.ndarray,
+        weights: np.ndarray,
+        kept: Any,
+        unit: Array,
+        info: Info,
+    ) -> tuple[State, Info, Outcome | None]:
+        """The step, shortened until the equations' residual is no larger than before."""
+        # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
+        first = state.weights is None
+        damped, whole = _line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
+        t, accepted = float(damped.damping), bool(damped.accepted)
+        largest = np.abs(values).max()
+        move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
+        info |= {"objective": float(damped.objective), "step": move, "damping": t}
+        if not accepted and not np.isfinite(whole):
+            return state, info, Outcome.NOT_FINITE
+        if not accepted and move > _ROUNDING_MOVE:
+            return state, info, Outcome.STALLED
+        if not accepted:
+            t = 1.0  # at the limit of rounding no step can lower the residual, and the whole one is as good as any
+        reached = (1 - t) * state.operators + t * operators
+        new = State(
+            values=state.values + t * (values - state.values),
+            operators=reached,
+            latent=table.scatter(reached),
+            fixed=state.fixed,
+            cover=state.cover,
+            nuggets=nuggets,
+            weights=weights if state.weights is None else (1 - t) * state.weights + t * weights,
+            solver=state.solver,
+            kept=kept,
+            move=move if t == 1.0 else math.inf,
+            linear_residual=info["linear_residual"],
+        )
+        linear = table.collocation.linear and t == 1.0
+        done = linear or not accepted or (t == 1.0 and next_move(move, state.move) <= self.tolerance)
+        return new, info, Outcome.CONVERGED if done else None
+
+    def _localize(
+        self,
+        equations: Equations,
+        kernels: Kernels,
+        patches: Cover,
+        values: np.ndarray,
+        nuggets: np.ndarray,
+        table: PointTable,
+    ) -> tuple[np.ndarray, Array, np.ndarray, bool]:
+        """Each patch's function, the operators' values at each point from the patch that owns it, the nuggets that took, and
+        whether all of that is finite."""
+        members, owned = patches.members, patches.owned()
+        local = values.reshape(-1)[value_rows(members, table.collocation.num_fields)]
+
+        def localized(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
+            arguments = (members[rows], local[rows], nuggets, owned[rows])
+            return map_chunks(_localize_patches, (equations, kernels), arguments, chunk_size(equations, members.shape[1]))
+
+        (weights, at_owned, good), nuggets = raised_until_good(localized, nuggets, self.max_escalations)
+        operators = np.zeros((table.num_points, table.num_operators))
+        patch, slot = np.nonzero(owned >= 0)
+        operators[patches.members[patch, owned[patch, slot]]] = at_owned[patch, slot]
+        for slot, field in _value_slots(equations.operators, table.points.shape[1], equations.num_fields):
+            operators[:, slot] = values[:, field]  # shared by all patches, and exact where a Dirichlet condition fixes them
+        return weights, jnp.where(table.active, jnp.asarray(operators), 0.0), nuggets, bool(good.all())
+
+    def latent(self, state: State) -> Float[Array, " size"]:
+        return state.latent
+
+    def default_nugget(self, nugget: float) -> float:
+        # Problems name a nugget that suits all points at once. A patch is small and raises its own where it must.
+        return min(nugget, 1e-12)
+
+    def nugget(self, setup: Setup, state: State) -> float:
+        return float(state.nuggets.max())
+
+    def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
+        raised = int(np.sum(state.nuggets > setup.nugget))
+        text = (state.cover.text(),)
+        if state.linear_residual > 10 * self.linear_tolerance:
+            text += (f"the last linear system was solved to a relative residual of {state.linear_residual:.0e} only",)
+        if raised:
+            text += (f"{raised} patches took a larger nugget, up to {state.nuggets.max():.1e}",)
+        return text
+
+    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+        table = point_table(setup.collocation)
+        equations, _ = _linearized(table, state.operators, setup.kernels)
+        points, metric = np.asarray(table.points), self._metric(setup.kernels, table)
+        solver = state.solver
+        if self.linear_solver == "schwarz":
+            # Samples need full accuracy in what varies most, where an iteration is least accurate.
+            solver, _ = _solver_by_size(state.cover, state.fixed, metric.coordinates(points))
+        num_slots = table.num_operators + table.collocation.num_fields
+        none = np.zeros((*state.cover.members.shape, num_slots))
+        return BlendedPatches(
+            kernels=setup.kernels,
+            equations=equations,
+            metric=metric,
+            centres=jnp.asarray(points[state.cover.centres]),
+            members=jnp.asarray(state.cover.members),
+            weights=jnp.asarray(none if state.weights is None else state.weights),
+            nuggets=jnp.asarray(state.nuggets),
+            fixed=jnp.asarray(state.fixed),
+            linear_solver=solver,
+        )
+
+
+def _solver_by_size(
+    patches: Cover, fixed: Bool[np.ndarray, "points fields"], coordinates: Float[np.ndarray, "points dim"]
+) -> tuple[AbstractLinearSolver, Any]:
+    """The solver, and what it can start from."""
+    values = OpenValues.of(patches.members, fixed)
+    elimination = plan(values.unknown, values.located(coordinates)[0])
+    return (Direct(), elimination) if elimination.num_entries <= _LARGEST_FACTOR else (Schwarz(), None)
+
+
+def default_num_patches(num_points: int) -> int:
+    """Every point a centre up to 3000 points, then fewer relative to their number, down to an eighth."""
+    if num_points <= 3000:
+        return num_points
+    return max(3000, num_points // (4 if num_points <= 30000 else 8))
+
+
+def _value_slots(operators: tuple[LinearOperator, ...], dim: int, num_fields: int) -> list[tuple[int, int]]:
+    """Which operators are the value of a field, and of which."""
+    fields = {point_value(field, dim): field for field in range(num_fields)}
+    return [(slot, fields[operator]) for slot, operator in enumerate(operators) if operator in fields]
+
+
+@eqx.filter_jit
+def _localize_patches(
+    shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array
+) -> tuple[Array, Array, Array]:
+    equations, kernels = shared
+
+    def one(patch: tuple[Array, ...]) -> tuple[Array, Array, Array]:
+        members, values, nugget, owned = patch
+        weights, good = localize(equations, kernels, members, values, nugget)
+        points = equations.points[members[jnp.maximum(owned, 0)]]
+        at_owned = evaluate(equations, kernels, members, weights, equations.operators, points)
+        return weights, at_owned, good & jnp.all(jnp.isfinite(at_owned))
+
+    return jax.lax.map(one, (members, values, nuggets, owned))
+
+
+@eqx.filter_jit
+def _linearized(
+    table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
+) -> tuple[Equations, Float[Array, "points equations"]]:
+    """The equations at the current values of the operators, and the prior standard deviation of each."""
+    index = jnp.arange(table.num_points)
+    coefficients = jax.vmap(table.gradient)(index, operators)
+    residual = jax.vmap(table.residual)(index, operators)
+    # A linear equation whose coefficients all vanish at a point, as x u = 0 does at x = 0, says nothing there.
+    silent = jnp.asarray(_linear(table)) & jnp.all(coefficients == 0, axis=-1)
+    equations = Equations(
+        operators=table.collocation.functionals.operators,
+        num_fields=table.collocation.num_fields,
+        points=table.points,
+        coefficients=coefficients,
+        rhs=jnp.einsum("ped,pd->pe", coefficients, operators) - residual,
+        noise_variance=table.noise_variance,
+        used=table.has_equation & jnp.asarray(_dirichlet(table)[0] < 0) & ~silent,
+    )
+    prior = [jax.vmap(lambda x, pair=pair_covariance(kernels, o, o): pair(x, x))(table.points) for o in equations.operators]
+    return equations, jnp.sqrt(jnp.einsum("ped,dp->pe", coefficients**2, jnp.stack(prior)))
+
+
+@eqx.filter_jit
+def _line_search(
+    table: PointTable,
+    old: Float[Array, "points operators"],
+    new: Float[Array, "points operators"],
+    unit: Float[Array, "points equations"],
+    first: Bool[Array, ""],
+    max_halvings: int,
+) -> tuple[Damped, Float[Array, ""]]:
+    r"""Backtracking on $\tfrac12\sum_i |f_i(z_i) - y_i|^2$ in units of the prior, over the exact equations.
+
+    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself. That of the whole step
+    comes too.
+    """
+    index = jnp.arange(table.num_points)
+    counted = table.has_equation & (table.noise_variance == 0) & jnp.asarray(_dirichlet(table)[0] < 0) & (unit > 0)
+
+    def merit(operators: Array) -> Array:
+        residual = jax.vmap(table.residual)(index, operators)
+        return 0.5 * jnp.sum(jnp.where(counted, residual / jnp.where(unit > 0, unit, 1.0), 0.0) ** 2)
+
+    def trial(t: Array) -> tuple[Array, Array]:
+        operators = (1 - t) * old + t * new
+        return operators, merit(operators)
+
+    return backtrack(trial, jnp.where(first, jnp.inf, merit(old)), max_halvings=max_halvings), merit(new)
+
+
+def _dirichlet(table: PointTable) -> tuple[Int[np.ndarray, "points equations"], Int[np.ndarray, "points equations"]]:
+    """For each equation that fixes a field's value: the field, and the slot of its value; -1 for other equations."""
+    dim = table.points.shape[1]
+    slots = {operator: k for k, operator in enumerate(table.collocation.functionals.operators)}
+    field_of = {point_value(field, dim): field for field in range(table.collocation.num_fields)}
+    fields, where = [], []
+    for part in table.collocation.parts:
+        field_row, slot_row = np.full((2, table.num_equations), -1)
+        for e, kind in enumerate(part.reading.kinds):
+            if kind.dirichlet and not part.noisy:
+                operator = part.reading.operators[kind.looks_at[0]]
+                field_row[e], slot_row[e] = field_of[operator], slots[operator]
+        fields.append(np.tile(field_row, (part.num_points, 1)))
+        where.append(np.tile(slot_row, (part.num_points, 1)))
+    return np.concatenate(fields), np.concatenate(where)
+
+
+def _linear(table: PointTable) -> Bool[np.ndarray, "points equations"]:
+    """Which equations have coefficients that do not change from step to step."""
+    rows = []
+    for part in table.collocation.parts:
+        row = np.zeros(table.num_equations, dtype=bool)
+        row[: part.num_equations] = [kind.linear for kind in part.reading.kinds]
+        rows.append(np.tile(row, (part.num_points, 1)))
+    return np.concatenate(rows)
+
+
+def _start(
+    table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
+) -> tuple[Float[np.ndarray, "points fields"], Bool[np.ndarray, "points fields"]]:
+    """The values to start from: those of the operators where they are known, with Dirichlet values put in and fixed."""
+    equations, _ = _linearized(table, operators, kernels)
+    num_points, num_fields = table.num_points, table.collocation.num_fields
+    values, fixed = np.zeros((num_points, num_fields)), np.zeros((num_points, num_fields), dtype=bool)
+    for slot, field in _value_slots(equations.operators, table.points.shape[1], num_fields):
+        values[:, field] = np.asarray(operators)[:, slot]
+    fields, slots = _dirichlet(table)
+    rhs, coefficients = np.asarray(equations.rhs), np.asarray(equations.coefficients)
+    for e in range(table.num_equations):
+        at = np.arange(num_points), e, np.maximum(slots[:, e], 0)
+        points = np.flatnonzero((fields[:, e] >= 0) & (coefficients[at] != 0))
+        field, slot = fields[points, e], slots[points, e]
+        values[points, field] = rhs[points, e] / coefficients[points, e, slot]
+        fixed[points, field] = True
+    return values, fixed

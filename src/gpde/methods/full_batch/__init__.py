@@ -1,0 +1,1 @@
+"""The full GP: all points at once."""

@@ -1,0 +1,307 @@
+r"""The full GP of Chen, Hosseini, Owhadi and Stuart (2021): all points at once, by damped Gauss-Newton.
+
+Minimise $\|u\|^2$ subject to the equations. Each step linearises them as $\Psi z = b$ and conditions the prior on that
+(`linalg/cholesky.py`); the three forms of the constraints differ only in the prior covariance $K$, the noise $\Lambda$, and in
+what the line search compares:
+
+| constraints   | $K$               | $\Lambda$                          | objective |
+|---------------|-------------------|------------------------------------|-----------|
+| `"eliminate"` | $\Theta + \eta R$ | $0$                                | $\tfrac12 z^TK^{-1}z$ where $f(z) = y$ exactly |
+| `"relax"`     | $\Theta + \eta R$ | $\lambda$                          | $\tfrac12 z^TK^{-1}z + \tfrac1{2\lambda}|f(z)-y|^2$ |
+| `"linearize"` | $\Theta$          | $\eta\,$diag$\,\Psi\Theta\Psi^T$ | $\tfrac12\|u\|^2 + \tfrac12|f(z)-y|^2_\Lambda$ |
+
+Noisy observations add their variance to $\Lambda$ in each.
+"""
+
+import math
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from gpde.collocation.collocation import Collocation, Rows
+from gpde.functionals.functionals import Functionals, Kernels
+from gpde.functionals.gram import BlockGram, Layout, block_gram, num_entries
+from gpde.linalg.cholesky import (
+    NUGGET_GROWTH,
+    half_solve,
+    large_factor,
+    nugget_levels,
+    nugget_scale,
+    second_half_solve,
+    solve,
+)
+from gpde.linalg.line_search import backtrack, next_move
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
+from gpde.methods.representer import Representer
+from gpde.outcomes import Outcome
+
+FORMS = ("eliminate", "relax", "linearize")
+# Steps below this, relative to the solution, may be all rounding: covariances of smooth kernels are that ill-conditioned.
+_ROUNDING_MOVE = 1e-4
+
+
+class State(NamedTuple):
+    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the Gram matrix and what was made of it.
+
+    Elimination keeps the factor of its prior, $K = U^TU$, by rows: LAPACK made $U^T$ by columns, which is the same memory.
+    Below its diagonal stands what LAPACK did not clear.
+    """
+
+    latent: Float[Array, " size"]
+    weights: Float[Array, " size"]
+    gram: BlockGram
+    scale: Float[Array, " size"]
+    upper: Float[Array, "size size"] | None
+    nugget: float
+    objective: float
+    move: float
+
+
+class FullBatch(AbstractMethod):
+    """All points in one batch.
+
+    **Arguments:**
+
+    - `constraints`: `"eliminate"`, `"relax"`, `"linearize"`, or None: `"linearize"`, the cheapest, whose result differs
+      from elimination by what the nugget does.
+    - `regularization`: λ of `"relax"`; None takes the nugget. Smaller holds the equations more strictly.
+    - `max_steps`, `tolerance`: Gauss-Newton ends when the next step, shrinking as the last one did, would move no latent value,
+      in units of its prior standard deviation, by more than `tolerance` times the largest.
+    - `max_escalations`: how often the nugget may be raised tenfold when a Cholesky factorisation fails.
+    - `max_halvings`: how far the line search shortens a step.
+    """
+
+    name: ClassVar[str] = "full-batch"
+    constraints: str | None = None
+    regularization: float | None = None
+    max_steps: int = 50
+    tolerance: float = 1e-6
+    max_escalations: int = 5
+    max_halvings: int = 20
+
+    def __check_init__(self) -> None:
+        if self.constraints is not None and self.constraints not in FORMS:
+            raise ValueError(f"`FullBatch`: `constraints` must be one of {FORMS} or None; came {self.constraints!r}.")
+        if self.regularization is not None:
+            check_positive("FullBatch", "regularization", self.regularization)
+            if self.constraints != "relax":
+                raise ValueError(
+                    '`FullBatch`: `regularization` is the weight of `constraints="relax"`; '
+                    f"with {self.constraints!r} leave it out."
+                )
+        check_positive("FullBatch", "tolerance", self.tolerance)
+        check_count("FullBatch", "max_steps", self.max_steps, least=1)
+        check_count("FullBatch", "max_escalations", self.max_escalations)
+        check_count("FullBatch", "max_halvings", self.max_halvings)
+
+    @property
+    def form(self) -> str:
+        return self.constraints or "linearize"
+
+    def check(self, setup: Setup) -> None:
+        if self.form == "eliminate" and not setup.collocation.can_eliminate:
+            stuck = [p.name for p in setup.collocation.parts if not p.noisy and p.reading.eliminated is None]
+            raise ValueError(
+                f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
+                'its functionals, so it cannot be solved for one. Use `constraints="linearize"` or "relax".'
+            )
+
+    def memory(self, setup: Setup) -> float:
+        """The blocks of the Gram matrix, the matrix that a step factors and its blocks before they are joined; elimination
+        keeps a factor of the whole Gram matrix too."""
+        collocation = setup.collocation
+        entries = num_entries(collocation.functionals, collocation.layout) + 2 * collocation.num_equations**2
+        return 8.0 * (entries + (collocation.functionals.size**2 if self.form == "eliminate" else 0))
+
+    def memory_advice(self, setup: Setup, available: float) -> str:
+        most = setup.collocation.num_points * math.sqrt(available / self.memory(setup))
+        form = ' `constraints="linearize"` takes less.' if self.form == "eliminate" else ""
+        return (
+            f"The full GP fits up to about {round_down(most)} points here.{form} For more take `method=gpde.Consensus()` "
+            "(--method consensus), whose memory grows linearly."
+        )
+
+    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
+        del seed  # nothing is random here
+        matrix, scale = _prior(setup.kernels, setup.collocation.functionals, setup.collocation.layout)
+        zero = np.zeros(setup.collocation.functionals.size)
+        start = zero if latent is None else latent
+        return State(jnp.asarray(start), jnp.asarray(zero), matrix, scale, None, setup.nugget, math.inf, math.inf)
+
+    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+        found = self._attempt(setup, state)
+        if isinstance(found, Outcome):
+            largest = setup.nugget * NUGGET_GROWTH**self.max_escalations
+            return state._replace(nugget=largest if found is Outcome.NOT_POSITIVE_DEFINITE else state.nugget), {}, found
+        reached, verdict = found
+        move = verdict.move
+        info = {
+            "objective": verdict.objective,
+            "residual": verdict.residual,
+            "step": move,
+            "damping": verdict.damping,
+            "nugget": reached.nugget,
+        }
+        if not verdict.accepted:
+            # At the limit of rounding no step can lower the objective any more: that is convergence.
+            return state, info, Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
+        if not verdict.usable:
+            return state, info, Outcome.NOT_FINITE
+        new = reached._replace(objective=info["objective"], move=move if info["damping"] == 1.0 else math.inf)
+        # Near the limit of rounding the step stays above any tolerance, but neither it nor the objective falls any more.
+        still = state.objective - new.objective <= 1e-9 * abs(new.objective) and move > 0.5 * state.move
+        settled = move < _ROUNDING_MOVE and still
+        # A linear problem is solved by one whole step.
+        done = min(move, next_move(move, state.move)) <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
+        return new, info, Outcome.CONVERGED if done or settled else None
+
+    def _attempt(self, setup: Setup, state: State) -> "tuple[State, _Verdict] | Outcome":
+        """Where a step leads with the first nugget that admits its factorisations, and what can be said of it."""
+        # A start that the user gave has no norm to compare with: its first step is taken whole.
+        whole = jnp.asarray(math.isinf(state.objective) and bool(np.any(state.latent)))
+        already = round(math.log(state.nugget / setup.nugget, NUGGET_GROWTH))
+        for nugget in nugget_levels(state.nugget, self.max_escalations - already):
+            trial = state._replace(nugget=nugget)
+            if self.form == "eliminate" and (state.upper is None or nugget != state.nugget):
+                found = _eliminated(setup.collocation, state.gram, nugget * state.scale, state.latent)
+                latent, weights, upper, objective, good = found
+                if not good:
+                    continue
+                trial = trial._replace(latent=latent, weights=weights, upper=upper, objective=float(objective))
+            arrays = trial.latent, trial.weights, trial.gram, trial.scale, trial.upper, jnp.asarray(trial.objective)
+            latent, weights, verdict = _step(self, setup.collocation, arrays, jnp.asarray(nugget), whole)
+            verdict = _Verdict(*np.asarray(verdict).tolist())
+            if not verdict.finite:
+                return Outcome.NOT_FINITE  # which no nugget can help
+            if verdict.factored:
+                return trial._replace(latent=latent, weights=weights), verdict
+        return Outcome.NOT_POSITIVE_DEFINITE
+
+    def latent(self, state: State) -> Float[Array, " size"]:
+        return state.latent
+
+    def nugget(self, setup: Setup, state: State) -> float:
+        return state.nugget
+
+    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+        found = _linearized(self, setup.collocation, state.latent, state.gram, state.scale, jnp.asarray(state.nugget))
+        return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)
+
+    def prior_nugget(self, scale: Float[Array, " size"], nugget: Float[Array, ""]) -> Float[Array, " size"]:
+        r"""What $K$ has on its diagonal beside $\Theta$."""
+        return jnp.zeros_like(scale) if self.form == "linearize" else nugget * scale
+
+    def noise(
+        self, collocation: Collocation, rows: Rows, matrix: BlockGram, nugget: Float[Array, ""]
+    ) -> Float[Array, " equations"]:
+        r"""The diagonal of $\Lambda$."""
+        variance = collocation.noise_variance
+        if self.form == "linearize":
+            own = rows.conditioned_diagonal(matrix)
+            # A linear equation whose coefficients all vanish at a point says nothing there: any noise will do but none.
+            return variance + jnp.where(jnp.asarray(collocation.linear_equations) & (own == 0), 1.0, nugget * own)
+        if self.form == "relax":
+            relaxed = nugget if self.regularization is None else self.regularization
+            return variance + jnp.where(collocation.noisy, 0.0, relaxed)
+        return variance
+
+
+class _Verdict(NamedTuple):
+    """What can be said of a step: the equations were `finite` and the point it led to is `usable`, numbers throughout.
+
+    It travels as one array: to fetch every number on its own costs as much as a pass over the points.
+    """
+
+    finite: float
+    factored: float
+    accepted: float
+    usable: float
+    objective: float
+    damping: float
+    move: float
+    residual: float
+
+
+@eqx.filter_jit
+def _prior(kernels: Kernels, functionals: Functionals, layout: Layout) -> tuple[BlockGram, Float[Array, " size"]]:
+    return block_gram(kernels, functionals, layout), nugget_scale(kernels, functionals)
+
+
+@eqx.filter_jit
+def _eliminated(
+    collocation: Collocation, matrix: BlockGram, diagonal: Float[Array, " size"], latent: Float[Array, " size"]
+) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, "size size"], Float[Array, ""], Bool[Array, ""]]:
+    """Latent values for which the equations hold, their weights, the factor of the prior, the objective, and whether there is
+    a factor."""
+    lower, good = large_factor(matrix.plus_diagonal(diagonal).upper_triangle())
+    latent = collocation.eliminate(latent)
+    half = half_solve(lower, latent)
+    objective = 0.5 * half @ half + _misfit(collocation, latent, collocation.noise_variance)
+    return latent, second_half_solve(lower, half), lower.T, objective, good
+
+
+def _misfit(collocation: Collocation, latent: Float[Array, " size"], noise: Float[Array, " equations"]) -> Float[Array, ""]:
+    r"""$\tfrac12 |f(z) - y|^2_\Lambda$ over the equations that have noise."""
+    hard = noise <= 0
+    r = collocation.residual(latent)
+    return 0.5 * jnp.sum(jnp.where(hard, 0.0, r**2 / jnp.where(hard, 1.0, noise)))
+
+
+@eqx.filter_jit
+def _linearized(
+    method: FullBatch,
+    collocation: Collocation,
+    latent: Float[Array, " size"],
+    matrix: BlockGram,
+    scale: Float[Array, " size"],
+    nugget: Float[Array, ""],
+) -> tuple[Rows, Float[Array, " size"], Float[Array, " equations"]]:
+    rows = collocation.linearize(latent).rows
+    return rows, method.prior_nugget(scale, nugget), method.noise(collocation, rows, matrix, nugget)
+
+
+@eqx.filter_jit
+def _step(
+    method: FullBatch,
+    collocation: Collocation,
+    state: tuple[Array, Array, BlockGram, Array, Array | None, Array],
+    nugget: Float[Array, ""],
+    whole: Bool[Array, ""],
+) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, " verdict"]]:
+    """One Gauss-Newton step in any of the three forms: latent values, weights and a `_Verdict` as one array."""
+    z, w, gram_matrix, scale, upper, objective = state
+    linear = collocation.linearize(z)
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
+    prior_nugget = method.prior_nugget(scale, nugget)
+    prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
+    noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
+    s_lower, factored = large_factor(linear.rows.conditioned(prior, noise))
+    dual = solve(s_lower, linear.rhs)
+    w_full = linear.rows.transpose_times(dual)
+    z_full = gram_matrix @ w_full + prior_nugget * w_full
+
+    def trial(t: Array) -> tuple[tuple[Array, Array], Array]:
+        z_t, w_t = z + t * (z_full - z), w + t * (w_full - w)
+        if upper is None:
+            return (z_t, w_t), 0.5 * w_t @ z_t + _misfit(collocation, z_t, noise)
+        z_t = collocation.eliminate(z_t)
+        half = half_solve(upper.T, z_t)
+        return (z_t, half), 0.5 * half @ half + _misfit(collocation, z_t, noise)
+
+    # Linearised anew, equations have another misfit. Elimination has none of that, and compares what was computed alike.
+    current = 0.5 * w @ z + _misfit(collocation, z, noise) if upper is None else objective
+    damped = backtrack(trial, jnp.where(whole, jnp.inf, current), max_halvings=method.max_halvings, start=(z, w))
+    z_new, w_new = damped.point
+    if upper is not None:
+        w_new = jnp.where(damped.accepted, second_half_solve(upper.T, w_new), w_new)
+    unit = jnp.sqrt(scale)
+    size = jnp.max(jnp.abs(z_full) / unit)
+    move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
+    residual = jnp.sqrt(jnp.mean(collocation.residual(z_new) ** 2))
+    usable = jnp.all(jnp.isfinite(z_new))
+    verdict = finite, factored, damped.accepted, usable, damped.objective, damped.damping, move, residual
+    return z_new, w_new, jnp.stack([jnp.asarray(number, dtype=z.dtype) for number in verdict])

@@ -1,0 +1,276 @@
+r"""The proximal step of Algorithm 1 on one batch, as Gaussian conditioning.
+
+On a batch of $M$ points with at most $D$ functionals each, (2.16) asks for
+
+$$\operatorname{argmin}_z \tfrac\lambda2 z^T K^{-1} z + \tfrac\gamma2 |z - z^k|^2_Q \quad\text{where } f(z) = y,$$
+
+$K = \kappa(\phi_I, \phi_I) + \eta R$; in the relaxed form $\tfrac1{2M}|f(z) - y|^2$ is added instead. Gauss–Newton linearises
+$f(z) = y$ as $\Psi z = b$, and with $A = (\lambda K^{-1} + \gamma Q^{-1})^{-1}$, $\bar z = \gamma A Q^{-1} z^k$ its step is
+
+$$z = \bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} (b - \Psi \bar z),$$
+
+one $M \times M$ system per equation whatever $D$ is. $A$ does not depend on the iterate: it is computed once per batch and
+$\gamma$. Everything is in units of the prior standard deviations, $z / \sqrt{\mathrm{diag} K}$, operator by operator.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.collocation.point_table import PointTable
+from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.functionals import Functionals, Kernels, gram, variances
+from gpde.functionals.gram import add_diagonal
+from gpde.linalg.cholesky import NUGGET_GROWTH, factor, half_solve, solve
+from gpde.linalg.line_search import backtrack
+from gpde.methods.mini_batch.active_set import nearest_within
+
+
+class BatchPrior(NamedTuple):
+    r"""The prior of a batch: $CC^T = K$ in units of prior standard deviations `unit`, and the metric $Q^{-1}$ in them."""
+
+    lower: Float[Array, "size size"]
+    unit: Float[Array, "operators batch"]
+    metric: Float[Array, "operators batch"]
+
+
+class Batch(NamedTuple):
+    r"""What a step needs of its batch: which points, their prior, and $A = (\lambda K^{-1} + \gamma Q^{-1})^{-1}$."""
+
+    points: Int[Array, " batch"]
+    prior: BatchPrior
+    smoother: Float[Array, "size size"]
+
+
+class Step(NamedTuple):
+    """The values reached, the objective there, how many inner steps that took, and whether everything stayed finite."""
+
+    values: Float[Array, "batch operators"]
+    loss: Float[Array, ""]
+    num_inner: Int[Array, ""]
+    good: Bool[Array, ""]
+
+
+class ProximalProblem(eqx.Module):
+    r"""Algorithm 1's subproblem for any batch of a table of points.
+
+    `nugget_scale` is the diagonal of $R$, one number per operator. $Q$ is `metric`, by point and operator, or the diagonal of
+    $K$. `bounds` are the lowest and highest values, the set $\mathcal X$; functionals that elimination takes out have none.
+    """
+
+    table: PointTable
+    kernels: Kernels
+    nugget_scale: Float[Array, " operators"]
+    metric: Float[Array, "points operators"] | None
+    bounds: tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None
+    regularization: Float[Array, ""]
+    max_inner_steps: Int[Array, ""]
+    inner_tolerance: Float[Array, ""]
+    eliminate: bool = eqx.field(static=True)
+
+    def prior(self, points: Int[Array, " batch"], nugget: Float[Array, ""]) -> BatchPrior:
+        """The prior of a batch; NaN where its Gram matrix is not positive definite."""
+        table = self.table
+        prior = batch_prior(
+            self.kernels,
+            table.operators,
+            table.points[points],
+            table.active[points],
+            nugget * self.nugget_scale,
+        )
+        return prior if self.metric is None else prior._replace(metric=prior.unit**2 / self.metric[points].T)
+
+    def batch(self, points: Int[Array, " batch"], nugget: Float[Array, ""], weight: Float[Array, ""]) -> Batch:
+        prior = self.prior(points, nugget)
+        return Batch(points, prior, smoother(prior, self.regularization, weight))
+
+    def noise(self, points: Int[Array, " batch"]) -> Float[Array, "equations batch"]:
+        r"""The diagonal of $\Lambda$: zero where the equation holds exactly, one in slots without an equation.
+
+        Observations weigh against the prior as their variance says whatever $\lambda$ is; a relaxed equation has weight $1/M$.
+        """
+        variance = self.table.noise_variance[points].T
+        exact = 0.0 if self.eliminate else float(points.shape[0])
+        noise = jnp.where(variance > 0, variance / self.regularization, exact)
+        return jnp.where(self.table.has_equation[points].T, noise, 1.0)
+
+    def linearized(
+        self, points: Int[Array, " batch"], values: Float[Array, "batch operators"], unit: Float[Array, "operators batch"]
+    ) -> tuple[Float[Array, "equations operators batch"], Float[Array, "equations batch"]]:
+        r"""$\Psi$ in units of the prior standard deviations, and $f(z) - y$."""
+        gradient = jax.vmap(self.table.gradient)(points, values)
+        return gradient.transpose(1, 2, 0) * unit[None], self.residual(points, values)
+
+    def residual(
+        self, points: Int[Array, " batch"], values: Float[Array, "batch operators"]
+    ) -> Float[Array, "equations batch"]:
+        r"""$f(z) - y$."""
+        return jax.vmap(self.table.residual)(points, values).T
+
+    def retract(self, points: Int[Array, " batch"], values: Float[Array, "batch operators"]) -> Float[Array, "batch operators"]:
+        """The values within bounds, with the equations solved for the functionals that elimination takes out."""
+        if self.bounds is not None:
+            values = jnp.clip(values, self.bounds[0][points], self.bounds[1][points])
+        return jax.vmap(self.table.eliminate)(points, values) if self.eliminate else values
+
+    def objective(
+        self,
+        batch: Batch,
+        values: Float[Array, "batch operators"],
+        old: Float[Array, "batch operators"],
+        weight: Float[Array, ""],
+    ) -> Float[Array, ""]:
+        r"""$\tfrac\lambda2 z^T K^{-1} z + \tfrac\gamma2|z - z^k|_Q^2 + \tfrac12|f(z) - y|^2_\Lambda$ over soft equations."""
+        prior = batch.prior
+        scaled = values.T / prior.unit
+        energy = self.regularization * jnp.sum(half_solve(prior.lower, scaled.reshape(-1)) ** 2)
+        proximal = weight * jnp.sum(prior.metric * (scaled - old.T / prior.unit) ** 2)
+        objective = 0.5 * (energy + proximal)
+        if self.eliminate and not any(part.noisy for part in self.table.collocation.parts):
+            return objective  # every equation holds exactly
+        noise = self.noise(batch.points)
+        hard = noise <= 0
+        soft = jnp.where(hard, 0.0, self.residual(batch.points, values) ** 2 / jnp.where(hard, 1.0, noise))
+        return objective + 0.5 * jnp.sum(soft)
+
+    def step(self, batch: Batch, old: Float[Array, "batch operators"], weight: Float[Array, ""]) -> Step:
+        r"""One step of Algorithm 1 on a batch: damped Gauss–Newton from $z^k$ = `old`."""
+        points, prior = batch.points, batch.prior
+        noise = self.noise(points)
+        pull = weight * prior.metric * old.T / prior.unit
+        centre = (batch.smoother @ pull.reshape(-1)).reshape(pull.shape)
+
+        def proposal(values: Array) -> Array:
+            psi, residual = self.linearized(points, values, prior.unit)
+            gap = jnp.sum(psi * (values.T / prior.unit - centre)[None], axis=1) - residual
+            if self.bounds is None:
+                full = conditioned(batch.smoother, centre.reshape(-1), psi, gap, noise)
+            else:
+                full, covariance = conditional(batch.smoother, centre.reshape(-1), psi, gap, noise)
+                low, high = (bound[points].T / prior.unit for bound in self.bounds)
+                full = nearest_within(full, covariance, low.reshape(-1), high.reshape(-1))
+            return (full.reshape(prior.unit.shape) * prior.unit).T
+
+        def go_on(carry: tuple[Array, ...]) -> Array:
+            _, _, num_inner, running, _ = carry
+            return running & (num_inner < self.max_inner_steps)
+
+        def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            values, current, num_inner, _, _ = carry
+            full = proposal(values)
+            small = jnp.max(jnp.abs((full - values).T / prior.unit)) <= self.inner_tolerance
+
+            def trial(t: Array) -> tuple[Array, Array]:
+                new = self.retract(points, values + t * (full - values))
+                return new, self.objective(batch, new, old, weight)
+
+            # A step below the tolerance is taken whole: rounding in the objective must not judge it.
+            damped = backtrack(trial, jnp.where(small, jnp.inf, current), start=values)
+            running = damped.accepted & ~small
+            if self.table.collocation.linear:
+                running &= damped.damping < 1
+            return damped.point, damped.objective, num_inner + 1, running, jnp.all(jnp.isfinite(full))
+
+        start = self.retract(points, old)
+        first = self.objective(batch, start, old, weight)
+        begin = (start, first, jnp.zeros((), dtype=int), jnp.isfinite(first), jnp.isfinite(first))
+        values, loss, num_inner, _, good = jax.lax.while_loop(go_on, body, begin)
+        return Step(values, loss, num_inner, good & jnp.isfinite(loss))
+
+
+def batch_prior(
+    kernels: Kernels,
+    operators: tuple[LinearOperator, ...],
+    points: Float[Array, "batch dim"],
+    active: Bool[Array, "batch operators"],
+    nugget: Float[Array, " operators"],
+) -> BatchPrior:
+    r"""$K = \kappa(\phi_I, \phi_I) + \eta R$ of a batch, factored, and $Q = \mathrm{diag} K$. Unused slots: identity rows."""
+    num_operators, num_points = len(operators), points.shape[0]
+    used = active.T.reshape(-1)
+    matrix = gram(kernels, Functionals(operators, (points,) * num_operators))
+    added = jnp.repeat(nugget, num_points)
+    unit = jnp.sqrt(jnp.where(used, jnp.diagonal(matrix) + added, 1.0))
+    inverse = jnp.where(used, 1 / unit, 0.0)
+    matrix = add_diagonal(matrix * inverse[:, None] * inverse[None, :], jnp.where(used, added * inverse**2, 1.0))
+    unit = unit.reshape(num_operators, num_points)
+    return BatchPrior(factor(matrix)[0], unit, jnp.ones_like(unit))
+
+
+def smoother(prior: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]) -> Float[Array, "size size"]:
+    r"""$A = W^T W$ with $RR^T = \lambda + \gamma C^T Q^{-1} C$ and $W = R^{-1} C^T$: no inverse of $K$ is formed."""
+    c = prior.lower
+    weighted = c.T @ (c * (weight * prior.metric.reshape(-1))[:, None])
+    inner = add_diagonal(weighted, jnp.broadcast_to(regularization, c.shape[:1]))
+    w = half_solve(factor(inner)[0], c.T)
+    return w.T @ w
+
+
+def escalated(
+    prior: Callable[[Float[Array, ""]], BatchPrior], nugget: Float[Array, ""], max_escalations: int
+) -> tuple[BatchPrior, Int[Array, ""]]:
+    """The prior with the first nugget of `nugget`, ten times it, ... whose factorisation succeeds, and how often it was
+    raised."""
+
+    def failed(carry: tuple[BatchPrior, Array]) -> Array:
+        found, level = carry
+        return ~jnp.isfinite(found.lower[-1, -1]) & (level < max_escalations)
+
+    def again(carry: tuple[BatchPrior, Array]) -> tuple[BatchPrior, Array]:
+        level = carry[1] + 1
+        return prior(nugget * NUGGET_GROWTH**level), level
+
+    empty = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan), jax.eval_shape(prior, nugget))
+    return jax.lax.while_loop(failed, again, (empty, jnp.full((), -1)))
+
+
+def conditioned(
+    a: Float[Array, "size size"],
+    centre: Float[Array, " size"],
+    psi: Float[Array, "equations operators batch"],
+    gap: Float[Array, "equations batch"],
+    noise: Float[Array, "equations batch"],
+) -> Float[Array, " size"]:
+    r"""$\bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} g$ with the gap $g = b - \Psi \bar z$."""
+    lower, psi_a = _conditioning(a, psi, noise)
+    return centre + solve(lower, gap.reshape(-1)) @ psi_a
+
+
+def conditional(
+    a: Float[Array, "size size"],
+    centre: Float[Array, " size"],
+    psi: Float[Array, "equations operators batch"],
+    gap: Float[Array, "equations batch"],
+    noise: Float[Array, "equations batch"],
+) -> tuple[Float[Array, " size"], Float[Array, "size size"]]:
+    r"""What `conditioned` gives, and the covariance $A - A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} \Psi A$."""
+    lower, psi_a = _conditioning(a, psi, noise)
+    half = half_solve(lower, jnp.concatenate([psi_a, gap.reshape(-1, 1)], axis=1))
+    return centre + half[:, -1] @ half[:, :-1], a - half[:, :-1].T @ half[:, :-1]
+
+
+def _conditioning(
+    a: Float[Array, "size size"], psi: Float[Array, "equations operators batch"], noise: Float[Array, "equations batch"]
+) -> tuple[Float[Array, "rows rows"], Float[Array, "rows size"]]:
+    r"""The Cholesky factor of $\Psi A \Psi^T + \Lambda$, and $\Psi A$."""
+    num_operators, num_points = psi.shape[1:]
+    rows = a.reshape(num_operators, num_points, -1)
+    # Ψ has one entry per functional and point: products with it are sums over operators.
+    psi_a = jnp.concatenate([_total([row[d][:, None] * rows[d] for d in range(num_operators)]) for row in psi])
+    blocks = psi_a.reshape(-1, num_operators, num_points)
+    matrix = jnp.concatenate([_total([blocks[:, d] * row[d][None] for d in range(num_operators)]) for row in psi], axis=1)
+    return factor(add_diagonal(matrix, noise.reshape(-1)))[0], psi_a
+
+
+def _total(terms: list[Array]) -> Array:
+    return sum(terms[1:], start=terms[0])
+
+
+def operator_scale(kernels: Kernels, table: PointTable) -> Float[Array, " operators"]:
+    r"""The diagonal of $\mathcal R$: per operator the mean prior variance over the points that have it."""
+    own = variances(kernels, Functionals(table.operators, (table.points,) * table.num_operators))
+    return jnp.stack([jnp.mean(v, where=used) for v, used in zip(own, table.active.T, strict=True)])

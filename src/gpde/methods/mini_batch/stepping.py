@@ -1,0 +1,157 @@
+"""Many steps of Algorithm 1 in one compiled loop, one batch after the other or several disjoint ones at a time."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.linalg.cholesky import NUGGET_GROWTH
+from gpde.methods.mini_batch.factor_cache import Factors
+from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, Step
+
+
+class Record(NamedTuple):
+    """What is kept of every step: the loss (NaN where the batch was skipped) and the number of inner steps."""
+
+    loss: Float[Array, " steps"]
+    num_inner: Int[Array, " steps"]
+
+
+class Progress(NamedTuple):
+    """Latent values by point, how often the nugget of each batch was raised, and the record."""
+
+    values: Float[Array, "points operators"]
+    raised: Int[Array, " batches"]
+    record: Record
+
+
+class Plan(NamedTuple):
+    """The batches of a table that coming steps take, and which steps go together (padded with -1)."""
+
+    table: Int[Array, "batches batch"]
+    rows: Int[Array, " steps"]
+    groups: Int[Array, "groups lanes"]
+
+
+def plan(
+    table: Int[Array, "batches batch"], rows: Int[np.ndarray, " steps"], num_lanes: int, max_steps: int
+) -> tuple[Plan, int]:
+    """Groups of at most `num_lanes` steps with disjoint batches, and their number; shapes are those of `max_steps` steps.
+
+    A step goes into the earliest group after every earlier step that shares a point with it. Steps of disjoint batches
+    commute, so the groups, in order, give what the steps give one by one.
+    """
+    groups = np.full((max_steps, num_lanes), -1)
+    padded = jnp.asarray(np.pad(rows, (0, max_steps - len(rows))))
+    if num_lanes == 1:
+        groups[: len(rows), 0] = np.arange(len(rows))
+        return Plan(table, padded, jnp.asarray(groups)), len(rows)
+    batches = np.asarray(table)
+    after = np.zeros(batches.max() + 1, dtype=int)  # the first group in which a point is free again
+    filled = np.zeros(len(rows) + 1, dtype=int)
+    first_open = 0
+    for step, row in enumerate(rows):
+        group = max(first_open, int(after[batches[row]].max()))
+        while filled[group] == num_lanes:
+            group += 1
+        groups[group, filled[group]] = step
+        filled[group] += 1
+        after[batches[row]] = group + 1
+        while filled[first_open] == num_lanes:
+            first_open += 1
+    return Plan(table, padded, jnp.asarray(groups)), int(np.sum(filled > 0))
+
+
+@eqx.filter_jit
+def take_steps(
+    problem: ProximalProblem,
+    factors: Factors | None,
+    plan: Plan,
+    progress: Progress,
+    num_groups: Int[Array, ""],
+    offset: Int[Array, ""],
+    weight: Float[Array, ""],
+    nugget: Float[Array, ""],
+    max_escalations: int,
+) -> Progress:
+    """The first groups of a plan. Latent values change in place, row by row; records start at `offset`."""
+    table = plan.table
+    num_points = progress.values.shape[0]
+
+    def fresh(row: Array, level: Array) -> Batch:
+        return problem.batch(table[row], nugget * NUGGET_GROWTH ** level.astype(float), weight)
+
+    def kept(row: Array, level: Array) -> Batch:
+        del level
+        assert factors is not None
+        return Batch(table[row], jax.tree.map(lambda leaf: leaf[row], factors.prior), factors.smoother[row])
+
+    def is_kept(row: Array, level: Array) -> Bool[Array, ""]:
+        assert factors is not None
+        return (row < factors.num) & (factors.level[jnp.minimum(row, factors.num - 1)] == level)
+
+    def until_good(row: Array, old: Array, step: Step, level: Array) -> tuple[Step, Array]:
+        """Tries a batch with larger nuggets until its step stays finite."""
+
+        def failed(attempt: tuple[Step, Array]) -> Array:
+            return ~attempt[0].good & (attempt[1] < max_escalations)
+
+        def again(attempt: tuple[Step, Array]) -> tuple[Step, Array]:
+            level = attempt[1] + 1
+            if factors is None:
+                batch = fresh(row, level)
+            else:
+                batch = jax.lax.cond(is_kept(row, level), kept, fresh, row, level)
+            return problem.step(batch, old, weight), level
+
+        return jax.lax.while_loop(failed, again, (step, level))
+
+    def one(row: Array, old: Array, level: Array) -> tuple[Step, Array]:
+        none = Step(old, jnp.full((), jnp.nan), jnp.zeros((), dtype=int), jnp.zeros((), dtype=bool))
+        return until_good(row, old, none, level - 1)
+
+    def several(rows: Array, olds: Array, levels: Array) -> tuple[Step, Array]:
+        if factors is None:
+            batches = jax.vmap(fresh)(rows, levels)
+        else:
+            all_kept = jnp.all(jax.vmap(is_kept)(rows, levels))
+            batches = jax.lax.cond(all_kept, jax.vmap(kept), jax.vmap(fresh), rows, levels)
+        # Batched LAPACK calls that could run at once wait for each other for ever (jaxlib 0.10.2): first all factors.
+        batches = jax.lax.optimization_barrier(batches)
+        steps = jax.vmap(problem.step, in_axes=(0, 0, None))(batches, olds, weight)
+        # One by one, and only where something failed: under `vmap` every lane would pay for it.
+        return jax.lax.cond(
+            jnp.all(steps.good),
+            lambda: (steps, levels),
+            lambda: jax.lax.map(lambda lane: until_good(*lane), (rows, olds, steps, levels)),
+        )
+
+    def body(index: Array, progress: Progress) -> Progress:
+        values, raised, record = progress
+        if plan.groups.shape[1] == 1:
+            number = plan.groups[index, 0]
+            row = plan.rows[number]
+            points, used = table[row], jnp.ones((), dtype=bool)
+            old = values[points]
+            step, level = one(row, old, raised[row])
+            keep = step.good
+        else:
+            number = plan.groups[index]
+            used = number >= 0
+            row = plan.rows[jnp.maximum(number, 0)]
+            points = table[row]
+            old = values[points]
+            step, level = several(row, old, raised[row])
+            keep = step.good[:, None, None]
+            points = jnp.where(used[:, None], points, num_points)  # writes beyond the end are dropped
+        # A batch that fails with every nugget is skipped.
+        values = values.at[points].set(jnp.where(keep, step.values, old), mode="drop")
+        raised = raised.at[jnp.where(used, row, raised.shape[0])].set(jnp.where(step.good, level, raised[row]), mode="drop")
+        here = jnp.where(used, offset + number, record.loss.shape[0])
+        loss = record.loss.at[here].set(jnp.where(step.good, step.loss, jnp.nan), mode="drop")
+        return Progress(values, raised, Record(loss, record.num_inner.at[here].set(step.num_inner, mode="drop")))
+
+    return jax.lax.fori_loop(0, num_groups, body, progress)

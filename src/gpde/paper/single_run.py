@@ -1,0 +1,157 @@
+"""One realisation of Algorithm 1 on a problem, beside the full GP on the same points: Figures 1 and 2 of the paper."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from gpde.methods import AbstractMethod, FullBatch, MiniBatch
+from gpde.paper import panels
+from gpde.paper.base import Reproduction, Watch, columns
+from gpde.problem.problem import Problem
+from gpde.solution._solve import solve
+from gpde.solution.errors import error_points, grid_shape, reference_values
+from gpde.solution.report import kernels_text, strict
+from gpde.solution.solution import Solution
+
+_WINDOW = 10  # "averaged across the subsequent 10 iterations" (Figure 1)
+_DIGITS = 5  # of the numbers behind contours
+
+
+class Case(NamedTuple):
+    """A method under a name."""
+
+    label: str
+    method: AbstractMethod
+    functionals: str
+
+
+class Outcome(NamedTuple):
+    """What a case reached: the solution, and its error on the test grid."""
+
+    case: Case
+    solution: Solution
+    error: Float[np.ndarray, " points"]
+
+
+def cases(batch_size: int, num_steps: int, max_inner_steps: int, functionals: Sequence[str]) -> list[Case]:
+    r"""The paper's weight $\gamma = 1$; growing weights; these with each other choice of latent values; the full GP.
+
+    The paper says neither $\lambda$ nor where it starts: $\lambda = 1$ and $z^1 = 0$.
+    """
+    shared: dict[str, Any] = {"batch_size": batch_size, "num_steps": num_steps, "max_inner_steps": max_inner_steps}
+    first, *others = functionals
+    return [
+        Case("γ = 1", MiniBatch(proximal_weight=1.0, **shared), first),
+        Case("growing γ", MiniBatch(**shared), first),
+        *(Case(f"growing γ, {other}", MiniBatch(**shared), other) for other in others),
+        Case("full GP", FullBatch(), first),
+    ]
+
+
+def reproduce(
+    problem: Problem, tried: Sequence[Case], num_interior: int, num_boundary: int, seed: int, watch: Watch
+) -> Reproduction:
+    """Solves the problem by every case on the same points."""
+    points = problem.sample(num_interior, num_boundary, seed=seed)
+    grid = error_points(problem)
+    reference = reference_values(problem, grid)
+    if reference is None:
+        raise ValueError(f"`reproduce`: '{problem.name}' has no reference solution to compare with.")
+    truth = reference[:, 0]
+    outcomes = []
+    for case in tried:
+        with watch(case.label) as callback:
+            solution = solve(
+                problem, points=points, method=case.method, functionals=case.functionals, seed=seed, callback=callback
+            )
+        outcomes.append(Outcome(case, solution, np.abs(solution(grid) - truth)))
+    table = columns(
+        ("method", "Linf", "L2", "final loss", "seconds"),
+        [
+            (
+                outcome.case.label,
+                f"{outcome.error.max():.2e}",
+                f"{root_mean_square(outcome.error):.2e}",
+                f"{losses[-1]:.3g}" if len(losses := averaged_losses(outcome.solution)) else "",
+                f"{outcome.solution.seconds.run:.1f}",
+            )
+            for outcome in outcomes
+        ],
+    )
+    return Reproduction(_drawn(problem, grid, truth, outcomes), _numbers(problem, grid, truth, outcomes, seed), table)
+
+
+def root_mean_square(error: Float[np.ndarray, " points"]) -> float:
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def averaged_losses(solution: Solution) -> Float[np.ndarray, " windows"]:
+    """The mean loss of every ten steps; empty for a method that has none."""
+    pieces = [info["averaged_losses"] for info in solution.history if "averaged_losses" in info]
+    return np.concatenate(pieces)[_WINDOW - 1 :: _WINDOW] if pieces else np.zeros(0)
+
+
+def _drawn(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[Outcome]) -> Any:
+    """Points, loss, truth, solution; then the errors, the paper's weight first and the full GP last."""
+    shown = [outcome for outcome in outcomes if outcome.case.functionals == outcomes[0].case.functionals]
+    curves = {o.case.label: averaged_losses(o.solution) for o in outcomes}
+    best = shown[-2]
+    value_levels = panels.value_levels(truth)
+    error_levels = panels.error_levels([outcome.error for outcome in shown])
+    with panels.figure(2, 4) as (figure, (points_axes, loss_axes, truth_axes, solution_axes, *rest)):
+        plane = panels.Map(problem.domain, grid)
+        plane.points(points_axes, truth, outcomes[0].solution.points, value_levels)
+        lines = {label: (_WINDOW * np.arange(1, len(y) + 1), y) for label, y in curves.items() if len(y)}
+        panels.curves(loss_axes, lines, "averaged loss")
+        plane.values(truth_axes, truth, "truth $u^*$", value_levels)
+        plane.values(solution_axes, best.solution(grid), f"solution, {best.case.label}", value_levels)
+        for axes, outcome in zip(rest, shown, strict=False):
+            title = f"error, {outcome.case.label}: $L_2$ {root_mean_square(outcome.error):.1e}"
+            plane.errors(axes, outcome.error, title, error_levels)
+        for axes in rest[len(shown) :]:
+            _draw_bars(axes, outcomes)
+    return figure
+
+
+def _draw_bars(axes: Any, outcomes: Sequence[Outcome]) -> None:
+    """The errors of all cases side by side."""
+    heights = np.arange(len(outcomes))[::-1]
+    for offset, colour, name, norm in ((0.2, "#2c5d8a", "$L_\\infty$", np.max), (-0.2, "#d1603d", "$L_2$", root_mean_square)):
+        axes.barh(heights + offset, [norm(o.error) for o in outcomes], height=0.38, color=colour, label=name)
+    axes.set_xscale("log")
+    axes.set_yticks(heights, [outcome.case.label for outcome in outcomes])
+    axes.set_title("errors on the test grid")
+    axes.legend()
+
+
+def _numbers(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[Outcome], seed: int) -> dict[str, Any]:
+    solution = outcomes[0].solution
+    return strict(
+        {
+            "problem": problem.name,
+            "seed": seed,
+            "num_points": sum(map(len, solution.points.values())),
+            "num_interior": len(solution.points["interior"]),
+            "kernel": kernels_text(solution.kernels),
+            "cases": {
+                outcome.case.label: {
+                    "method": outcome.solution.result.method,
+                    "functionals": outcome.case.functionals,
+                    "result": str(outcome.solution.result),
+                    "errors": {"linf": outcome.error.max(), "l2": root_mean_square(outcome.error)},
+                    "seconds": {"compile": outcome.solution.seconds.compile, "run": outcome.solution.seconds.run},
+                    "settings": outcome.solution.settings,
+                    "averaged_losses": averaged_losses(outcome.solution),
+                    "pointwise_errors": [float(f"{e:.{_DIGITS}g}") for e in outcome.error],
+                }
+                for outcome in outcomes
+            },
+            "grid": {
+                "shape": grid_shape(problem.domain.dim, problem),
+                "truth": [float(f"{value:.{_DIGITS}g}") for value in truth],
+            },
+            "points": solution.points,
+        }
+    )

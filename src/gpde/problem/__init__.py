@@ -1,0 +1,1 @@
+"""A problem as stated on paper."""

@@ -1,0 +1,365 @@
+"""A problem as stated on paper: which equations hold where, and what has been observed. No numerics."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from gpde.domains import AbstractDomain
+from gpde.domains.sampling import split
+from gpde.equations import Equation, Kind, Reading, check_operator, equation_name, read
+from gpde.equations.linear_operators import operator_text
+from gpde.kernels import AbstractKernel
+
+Points = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as there happen to be
+_NUM_PROBE_POINTS = 64
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Observations:
+    r"""Measured values $y_i = (Lu)(x_i) + \varepsilon_i$ with $\varepsilon_i \sim N(0, \text{noise}^2)$.
+
+    `operator` turns the fields into the observed function: `laplacian`, or `lambda u, v: v`; the default observes the
+    (first) field itself. `noise` is a standard deviation, one number or one per value; zero means exact.
+    """
+
+    points: Float[np.ndarray, "points dim"]
+    values: Float[np.ndarray, " points"]
+    noise: float | Float[np.ndarray, " points"] = 0.0
+    operator: Callable[..., Any] | None = None
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        points, values = _numbers("`Observations`: `points`", self.points), _numbers("`Observations`: `values`", self.values)
+        if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
+            raise ValueError(
+                "`Observations`: points of shape (num, dim) and values of shape (num,) with num >= 1 are needed; "
+                f"came {points.shape} and {values.shape}."
+            )
+        if not (np.isfinite(points).all() and np.isfinite(values).all()):
+            raise ValueError("`Observations`: points and values must be finite; remove missing data first.")
+        noise = _numbers("`Observations`: `noise`", self.noise)
+        if noise.shape not in ((), values.shape) or not np.isfinite(noise).all() or (noise < 0).any():
+            raise ValueError(
+                f"`Observations`: `noise` is a standard deviation >= 0, one number or one for each of the {len(values)} "
+                f"values; came {self.noise!r}."
+            )
+        noise = np.broadcast_to(noise, values.shape)
+        exact = points[noise == 0]
+        if len(np.unique(exact, axis=0)) < len(exact):
+            raise ValueError(
+                "`Observations`: several exact values are given at one point, which makes the covariance singular. "
+                "Give their `noise`, or take one value per point."
+            )
+        if self.operator is not None and not callable(self.operator):
+            raise ValueError(
+                f"`Observations`: `operator` turns a function into a function, as `laplacian`; came {self.operator!r}."
+            )
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "noise", noise)
+
+    def split(self) -> "tuple[Observations, ...]":
+        """The exact values and the noisy ones apart, where there are both: exact ones are conditions, which must hold."""
+        noise = np.asarray(self.noise)
+        kinds = [noise == 0, noise > 0]
+        if not all(kind.any() for kind in kinds):
+            return (self,)
+        return tuple(
+            dataclasses.replace(self, points=self.points[kind], values=self.values[kind], noise=noise[kind]) for kind in kinds
+        )
+
+    def equation(self, *arguments: Any) -> Any:
+        """The observed quantity as a function of the fields and the point."""
+        *fields, x = arguments
+        return (fields[0] if self.operator is None else self.operator(*fields))(x)
+
+
+@dataclasses.dataclass(frozen=True)
+class Defaults:
+    """What `solve` takes where the user says nothing; `grid` is the shape of the test grid for errors and pictures."""
+
+    kernel: AbstractKernel | Mapping[str, AbstractKernel] | None = None
+    num_interior: int = 900
+    num_boundary: int = 300
+    nugget: float = 1e-10
+    grid: tuple[int, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Condition:
+    """The equations of one part with everything collocation needs: where, what was read, right sides and noise."""
+
+    part: str
+    reading: Reading
+    observations: Observations | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """Which equations hold where.
+
+    **Main arguments:**
+
+    - `domain`: where the points lie.
+    - `equations`: for each part of the domain a function of the fields and one point, zero where it holds, or a list of
+      such functions for a system. `"boundary"` means every side that has no equation of its own.
+
+    **Other arguments:**
+
+    - `fields`: the names of the unknowns, in the order in which equations take them.
+    - `observations`: one `Observations`, or several.
+    - `reference`: the exact solution as a function of one point, where there is one (a tuple of values for several fields).
+    - `name`, `defaults`: what to call it, and what `solve` takes by default.
+    """
+
+    domain: AbstractDomain
+    equations: Mapping[str, Equation | Sequence[Equation]]
+    fields: tuple[str, ...] = ("u",)
+    observations: Observations | Sequence[Observations] = ()
+    reference: Callable[..., Any] | None = None
+    name: str = "problem"
+    defaults: Defaults = dataclasses.field(default_factory=Defaults)
+    conditions: tuple[Condition, ...] = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.domain, AbstractDomain):
+            raise ValueError(
+                "`Problem`: `domain` must be a gpde domain such as `gpde.Box((0, 0), (1, 1))`, "
+                f"not {type(self.domain).__name__}."
+            )
+        fields = (self.fields,) if isinstance(self.fields, str) or not isinstance(self.fields, Sequence) else tuple(self.fields)
+        if not fields or len(set(fields)) != len(fields) or not all(isinstance(f, str) and f for f in fields):
+            raise ValueError(f"`Problem`: `fields` must be distinct names such as ('u', 'v'); came {self.fields!r}.")
+        given = self.observations
+        observations = (given,) if isinstance(given, Observations) or not isinstance(given, Sequence) else tuple(given)
+        if not all(isinstance(data, Observations) for data in observations):
+            raise ValueError(
+                "`Problem`: `observations` must be `gpde.Observations(points, values)`, or a list of them; "
+                f"came {type(given).__name__}."
+            )
+        if not isinstance(self.equations, Mapping):
+            raise ValueError(
+                "`Problem`: `equations` says which equation holds where, as in "
+                f'`equations={{"interior": lambda u, x: ...}}`; came {type(self.equations).__name__}.'
+            )
+        if not isinstance(self.defaults, Defaults):
+            raise ValueError(f"`Problem`: `defaults` must be `gpde.Defaults(...)`; came {type(self.defaults).__name__}.")
+        if self.reference is not None and not callable(self.reference):
+            raise ValueError(f"`Problem`: `reference` must be a function of one point; came {type(self.reference).__name__}.")
+        if not self.equations and not observations:
+            raise ValueError('`Problem`: give at least one equation, as in `equations={"interior": lambda u, x: ...}`.')
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "observations", observations)
+        object.__setattr__(self, "conditions", self._read("minimal"))
+        seen = {field for c in self.conditions for operator in c.reading.operators for field, _ in operator}
+        for index, field in enumerate(fields):
+            if index not in seen:
+                raise ValueError(
+                    f"`Problem`: no equation and no observation looks at the field '{field}', so nothing determines it. "
+                    "Leave it out of `fields`, or state its equation."
+                )
+
+    @functools.cached_property
+    def derivative_conditions(self) -> tuple[Condition, ...]:
+        """The conditions with every derivative an operator of its own, as in the paper's experiments."""
+        return self._read("derivatives")
+
+    def _read(self, functionals: str) -> tuple[Condition, ...]:
+        """The conditions with their equations read; `functionals` as in `equations.read`."""
+        conditions = []
+        for part, given in self.equations.items():
+            if part not in self.domain.parts:
+                raise ValueError(
+                    f"`Problem`: there is no part {part!r} in the domain. "
+                    f"Equations may hold on: {', '.join(self.domain.parts)}."
+                )
+            equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
+            if not equations:
+                raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
+            several = len(equations) > 1
+            names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
+            probes = self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230)
+            reading = read(
+                equations, names, self.domain.dim, self.fields, probes,
+                units=self.domain.extent, functionals=functionals,
+            )  # fmt: skip
+            conditions.append(Condition(part, reading))
+        observations: tuple[Observations, ...] = self.observations  # pyright: ignore[reportAssignmentType]
+        for index, data in enumerate(observations):
+            if data.points.shape[1] != self.domain.dim:
+                raise ValueError(
+                    f"`Observations`: points have {data.points.shape[1]} coordinates, the domain has {self.domain.dim}."
+                )
+            part = data.name if len(observations) == 1 else f"{data.name} {index + 1}"
+            if part in self.domain.parts:
+                raise ValueError(f"`Observations`: `name` is '{part}', which is a part of the domain; choose another.")
+            outside = ~self.domain.contains(data.points)
+            if outside.any():
+                raise ValueError(
+                    f"`Observations`: {outside.sum()} of {len(outside)} points lie outside {self.domain}, for instance "
+                    f"{np.array2string(data.points[outside][0], precision=4)}. Check the order of coordinates "
+                    f"{self.domain.coordinates}."
+                )
+            name = f"the operator of observations '{part}'"
+            if data.operator is not None:
+                check_operator(data.operator, name, self.fields)
+            reading = read(
+                (data.equation,), (name,), self.domain.dim, self.fields, data.points,
+                units=self.domain.extent, functionals=functionals,
+            )  # fmt: skip
+            conditions.append(Condition(part, reading, data))
+        return tuple(conditions)
+
+    def atoms(self, part: str) -> tuple[str, ...]:
+        """The sides that a part stands for here: `"boundary"` leaves out those with an equation of their own."""
+        atoms = self.domain.covers(part)
+        return tuple(a for a in atoms if a == part or a not in self.equations)
+
+    def sample_part(self, part: str, num: int, sampling: str = "uniform", seed: int = 0) -> Float[np.ndarray, "points dim"]:
+        """Points on one part, split over its sides by their share of the boundary."""
+        atoms = self.atoms(part)
+        if not atoms:
+            raise ValueError(f"`Problem`: every side that '{part}' stands for has an equation of its own; leave '{part}' out.")
+        if atoms == self.domain.covers(part):
+            return self.domain.sample(part, num, sampling=sampling, seed=seed)
+        counts = split(num, [self.domain.atom_share(a) for a in atoms])
+        return np.concatenate(
+            [self.domain.sample(a, n, sampling=sampling, seed=seed) for a, n in zip(atoms, counts, strict=True)]
+        )
+
+    def sample(
+        self,
+        num_interior: int | None = None,
+        num_boundary: int | None = None,
+        *,
+        sampling: str = "uniform",
+        seed: int = 0,
+        points: Mapping[str, ArrayLike] | None = None,
+    ) -> dict[str, Float[np.ndarray, "points dim"]]:
+        """Points for every part with an equation: the user's where given, else drawn.
+
+        `num_boundary` points are shared by all parts other than the interior, in proportion to their measure in units of the
+        domain (the four sides of a box are equals), and each gets one at least.
+        """
+        if points is not None and not isinstance(points, Mapping):
+            raise ValueError(
+                "`points` says which points lie on which part, as in `points={'interior': array}`; "
+                f"came {type(points).__name__}."
+            )
+        given = {} if points is None else dict(points)
+        names = [c.part for c in self.conditions if c.observations is None]
+        for part in given:
+            if part not in names:
+                raise ValueError(f"`points`: no equation holds on {part!r}; parts with equations: {', '.join(names)}.")
+        interior = _count("num_interior", num_interior, self.defaults.num_interior)
+        boundary = _count("num_boundary", num_boundary, self.defaults.num_boundary)
+        others = [part for part in names if part != "interior" and part not in given]
+        shares = [sum(self.domain.atom_share(a) for a in self.atoms(part)) for part in others]
+        counts = dict(zip(others, split(boundary, shares, least=1) if others else [], strict=True))
+        counts["interior"] = interior
+        out: dict[str, Float[np.ndarray, "points dim"]] = {}
+        for part in names:
+            if part in given:
+                out[part] = self._checked(part, given[part])
+            else:
+                if counts[part] < 1:
+                    raise ValueError(
+                        f"the equation on '{part}' gets no point: raise "
+                        f"`{'num_interior' if part == 'interior' else 'num_boundary'}`, or give `points={{'{part}': ...}}`."
+                    )
+                out[part] = self.sample_part(part, counts[part], sampling, seed)
+        return out
+
+    def _checked(self, part: str, points: Any) -> Float[np.ndarray, "points dim"]:
+        array = _numbers(f"`points[{part!r}]`", points)
+        if array.ndim == 1 and self.domain.dim == 1:
+            array = array[:, None]
+        if array.ndim != 2 or array.shape[1] != self.domain.dim or len(array) == 0:
+            raise ValueError(
+                f"`points[{part!r}]` must have shape (num, {self.domain.dim}) with num >= 1; came {np.shape(points)}."
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"`points[{part!r}]` holds {np.sum(~np.isfinite(array))} values that are not finite.")
+        inside = self.domain.on_part(part, array)
+        if not inside.all():
+            where = array[np.flatnonzero(~inside)[0]]
+            raise ValueError(
+                f"`points[{part!r}]`: {np.sum(~inside)} of {len(array)} points do not lie there, for instance "
+                f"{np.array2string(where, precision=4)}. Check the order of coordinates {self.domain.coordinates}."
+            )
+        if len(np.unique(array, axis=0)) < len(array):
+            raise ValueError(
+                f"`points[{part!r}]`: {len(array) - len(np.unique(array, axis=0))} points are repeated, which makes the "
+                "covariance singular. Remove them, with `numpy.unique(points, axis=0)` for instance."
+            )
+        return array
+
+    def describe(self, points: Points | None = None) -> None:
+        """Prints what was understood."""
+        print(self.text(points))  # noqa: T201 - printing is what it is for
+
+    def text(self, points: Points | None = None) -> str:
+        """What was understood: fields, functionals, equations and their kind, where each holds, on how many points."""
+        lines = [
+            f"{self.name}: field{'s' if len(self.fields) > 1 else ''} {', '.join(self.fields)} "
+            f"of ({', '.join(self.domain.coordinates)}) on {self.domain}"
+        ]
+        for condition in self.conditions:
+            reading, data = condition.reading, condition.observations
+            symbols = [operator_text(o, self.fields, self.domain.coordinates) for o in reading.operators]
+            lines.append(f"  {condition.part}{self._count_text(condition, points)}")
+            lines.append(f"    functionals: {', '.join(symbols)}")
+            if data is not None:
+                noise = np.asarray(data.noise)
+                lines.append(f"    data: {len(data.values)} values, noise {noise.min():.3g} to {noise.max():.3g}")
+                continue
+            lines += [
+                f"    {name}: {kind_text(kind, symbols)}" for name, kind in zip(reading.names, reading.kinds, strict=True)
+            ]
+            if reading.eliminated is not None:
+                lines.append(f"    can be solved for: {', '.join(symbols[k] for k in reading.eliminated)}")
+        return "\n".join(lines)
+
+    def _count_text(self, condition: Condition, points: Points | None) -> str:
+        if condition.observations is not None:
+            return f" ({len(condition.observations.points)} points)"
+        atoms = self.atoms(condition.part)
+        where = f" = {' + '.join(atoms)}" if atoms not in ((condition.part,), self.domain.covers(condition.part)) else ""
+        if points is not None and condition.part in points:
+            return f"{where} ({len(points[condition.part])} points)"
+        counts = {c: len(p) for c, p in self.sample().items()}
+        return f"{where} ({counts[condition.part]} points by default)"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def kind_text(kind: Kind, symbols: Sequence[str]) -> str:
+    """The kind of an equation in words."""
+    if kind.dirichlet:
+        return "Dirichlet condition"
+    if kind.linear:
+        return "linear"
+    if kind.affine_in:
+        return f"nonlinear, affine in {', '.join(symbols[k] for k in kind.affine_in)}"
+    return "nonlinear"
+
+
+def _count(name: str, given: int | None, default: int) -> int:
+    if given is None:
+        return default
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        raise ValueError(f"`{name}` must be a whole number >= 0; came {given!r}.")
+    return int(given)
+
+
+def _numbers(name: str, given: Any) -> Float[np.ndarray, "..."]:
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers; came {given!r} ({error}).") from error

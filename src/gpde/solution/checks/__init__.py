@@ -1,0 +1,88 @@
+"""What a result may claim: residuals at its points and between them, contradictions, equations that leave the solution open."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from gpde.methods.base import AbstractPredictor, Setup
+from gpde.outcomes import Outcome, Result
+from gpde.problem.problem import Problem
+from gpde.solution.checks.contradictions import contradictions
+from gpde.solution.checks.openness import open_questions
+from gpde.solution.checks.residuals import Residuals, exact_conditions, residuals
+
+__all__ = ["checked"]
+
+# Relative residuals, chosen by `python -m benchmarks between_points`. Solutions with errors above 1 % had 2e-3 or more between
+# the points, those with errors below 1e-5 had 1.3e-4 or less.
+BETWEEN_POINTS = 1e-3
+# At the points themselves nuggets from 1e-13 to 1e-6 left up to 2e-3, contradictions 1e-1 and more.
+AT_POINTS = 1e-2
+
+
+def checked(problem: Problem, setup: Setup, predictor: AbstractPredictor, result: Result, seed: int) -> Result:
+    """The result with what can be said of the solution, and with an outcome that claims no more than that."""
+    if result.failed:
+        return result
+    conditions = exact_conditions(problem, setup.collocation.parts, seed)
+    if not conditions:
+        return result
+    found = residuals(problem, conditions, setup.kernels, predictor)
+    if found is None:
+        return dataclasses.replace(result, outcome=Outcome.NOT_FINITE if result.successful else result.outcome)
+    against = contradictions(problem, conditions)
+    names = {c.part.name: c.part.reading.names for c in conditions}
+    worst, off = _worst(found, names)
+    notes = [c.text for c in against]
+    contradictory = any(c.same_part for c in against)
+    if off > AT_POINTS or contradictory:
+        if result.outcome is Outcome.CONVERGED:
+            result = dataclasses.replace(result, outcome=Outcome.NOT_MET)
+        notes.insert(0, f"at its own points {worst} is off by {_percent(off)} of its own terms")
+    notes += open_questions(problem, conditions, setup.kernels)
+    notes += _between(found, names, result, contradictory)
+    return dataclasses.replace(
+        result,
+        notes=(*result.notes, *notes),
+        at_points={part: float(np.max(numbers)) for part, numbers in found.at_points.items()},
+        between_points={part: float(np.max(numbers)) for part, numbers in found.between_points.items()},
+    )
+
+
+def _worst(found: Residuals, names: dict[str, tuple[str, ...]]) -> tuple[str, float]:
+    """The equation that is met least at the run's points, and by how much it is off."""
+    each = [(names[part][e], float(x)) for part, numbers in found.at_points.items() for e, x in enumerate(numbers)]
+    return max(each, key=lambda pair: pair[1])
+
+
+def _between(found: Residuals, names: dict[str, tuple[str, ...]], result: Result, contradictory: bool) -> list[str]:
+    """The note about what lies between the points, where that is not small."""
+    large = sorted(
+        (-float(x), part, names[part][e])
+        for part, numbers in found.between_points.items()
+        for e, x in enumerate(numbers)
+        if x > BETWEEN_POINTS
+    )
+    if not large:
+        return []
+    part = large[0][1]
+    off = ", ".join(f"{name} is off by {_percent(-number)} of its own terms" for number, _, name in large[:2])
+    if contradictory or result.outcome is Outcome.NOT_MET:
+        remedy = ""  # that has said what to look for
+    elif np.max(found.at_points[part]) > 0.5 * np.max(found.between_points[part]):
+        remedy = (
+            ", as at the points: the kernel cannot follow the solution, or the nugget is too large. Shorten the lengthscale"
+        )
+    else:
+        count = "num_interior" if part == "interior" else "num_boundary"
+        steps = "more steps, " if result.outcome in (Outcome.FINISHED, Outcome.PLATEAU) else ""
+        remedy = (
+            f": take {steps}more points (`{count}`) or another lengthscale, longer for a smooth solution, "
+            "shorter where it has a layer or a front"
+        )
+    return [f"between the points {off}{remedy}"]
+
+
+def _percent(number: float) -> str:
+    return f"{100 * number:.2g} %" if math.isfinite(number) else "more than all"

@@ -1,0 +1,256 @@
+"""Figures of solutions: truth, solution, error, points and the history of the run."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from gpde.solution.errors import grid_shape, reference_values
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BLUE, _ORANGE, _GREY = "#2c5d8a", "#d1603d", "#555555"
+
+
+def plot_solution(
+    solution: Any, path: str | os.PathLike[str] | None = None, grid: Sequence[int] | None = None, *, std: bool = False
+) -> "Figure":
+    """A figure with one row per field; saved if a path is given.
+
+    In one dimension the solution with its band of two standard deviations; in two the truth where it is known, the
+    solution, the error and the points; in more the same on the plane of the first two coordinates through the middle of
+    the others. What lies outside the domain is left white. The last panel is the history. `grid` is the number of points
+    along each coordinate drawn, `std` adds a panel of the standard deviation.
+    """
+    # The object interface: pyplot would keep every figure alive, and choose a window system for it.
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        figure = Figure(layout="constrained")
+        FigureCanvasAgg(figure)
+        (_draw_lines if solution.domain.dim == 1 else _draw_planes)(figure, solution, grid, std)
+        if path is not None:
+            figure.savefig(path, dpi=160)
+    return figure
+
+
+_STYLE: Any = {
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "lines.linewidth": 1.4,
+    "legend.frameon": False,
+    "mathtext.fontset": "cm",
+}
+
+
+def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool) -> None:
+    """One coordinate: a line per field, its band, the truth and the points; below it the error."""
+    del std  # the band is always there
+    problem, domain, fields = solution.problem, solution.domain, solution.fields
+    x = domain.test_points(grid or grid_shape(1, problem))
+    values, spread = (f(x).reshape(len(x), -1) for f in (solution, solution.std))
+    truth = reference_values(problem, x)
+    num_columns = 2 + (truth is not None)
+    figure.set_size_inches(3.3 * num_columns, 2.5 * len(fields))
+    panels = figure.subplots(len(fields), num_columns, squeeze=False)
+    points = np.concatenate(list(solution.points.values()))
+    at_points = solution(points).reshape(len(points), -1)
+    for row, field in enumerate(fields):
+        main, *others = panels[row]
+        u, two = values[:, row], 2 * spread[:, row]
+        main.fill_between(x[:, 0], u - two, u + two, color=_BLUE, alpha=0.25, lw=0, label="± 2 std")
+        if truth is not None:
+            main.plot(x[:, 0], truth[:, row], color=_ORANGE, lw=2.4, alpha=0.7, label="truth")
+        main.plot(x[:, 0], u, color=_BLUE, label="solution")
+        main.plot(points[:, 0], at_points[:, row], "o", color=_BLUE, ms=2, mew=0, label=f"{len(points)} points")
+        if row == 0 and problem is not None:
+            _draw_observations(main, problem.observations)
+        main.set_title(f"solution {field}")
+        main.set_xlabel(domain.coordinates[0], style="italic")
+        main.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, columnspacing=1)
+        if truth is not None:
+            error = np.abs(u - truth[:, row])
+            others[0].semilogy(x[:, 0], _above_rounding(error), color=_BLUE)
+            others[0].set_title(_error_title(error))
+            others[0].set_xlabel(domain.coordinates[0], style="italic")
+    for axes in panels[1:, -1]:
+        axes.set_axis_off()
+    _draw_history(panels[0, -1], solution)
+
+
+def _draw_observations(axes: "Axes", observations: Any) -> None:
+    """Measured values of the first field; those of an operator have no place beside it."""
+    for data in observations:
+        if data.operator is None:
+            axes.errorbar(
+                data.points[:, 0], data.values, data.noise, fmt="o", ms=3, mfc="white", color=_GREY, lw=0.8, label=data.name
+            )
+
+
+def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool) -> None:
+    """Two coordinates, or the first two with the others at their middle: a panel for each thing to see."""
+    problem, domain, fields = solution.problem, solution.domain, solution.fields
+    # A picture deserves as many points as it has; the test grid of a problem in space may be coarse.
+    plane = _Plane(domain, tuple(grid or (grid_shape(2, problem) if domain.dim == 2 else (60, 60))))
+    values = solution(plane.points).reshape(len(plane.points), -1)
+    truth = reference_values(problem, plane.points)
+    spread = solution.std(plane.points).reshape(len(plane.points), -1) if std else None
+
+    num_images = 1 + 2 * (truth is not None) + std
+    rows, history = _panels(figure, len(fields), num_images + 1)
+    for row, (field, panels) in enumerate(zip(fields, rows, strict=True)):
+        rest = iter(panels)
+        u = values[:, row]
+        both = u if truth is None else np.concatenate([u, truth[:, row]])
+        scale = {"vmin": both.min(), "vmax": both.max()}
+        if truth is not None:
+            plane.image(next(rest), truth[:, row], f"truth {field}*", **scale)
+        plane.image(next(rest), u, f"solution {field}", **scale)
+        if truth is not None:
+            error = np.abs(u - truth[:, row])
+            plane.image(next(rest), _above_rounding(error), _error_title(error), log=True)
+        if spread is not None:
+            plane.image(next(rest), _above_rounding(spread[:, row]), f"standard deviation of {field}", log=True)
+        plane.scatter(next(rest), u, solution.points)
+    _draw_history(history, solution)
+
+
+def _panels(figure: "Figure", num_fields: int, num_panels: int) -> tuple[list[list["Axes"]], "Axes"]:
+    """A row of panels per field and one for the history; the panels of a single field take two rows of three."""
+    num_columns = 3 if num_fields == 1 and num_panels > 3 else num_panels + 1
+    num_rows = num_fields if num_panels < num_columns else 2
+    figure.set_size_inches(3.0 * num_columns, 2.6 * num_rows)
+    cells = figure.add_gridspec(num_rows, num_columns)
+    places = [divmod(i, num_columns) for i in range(num_panels)] if num_fields == 1 else []
+    if places:
+        last_row, last_column = places[-1]
+        return [[figure.add_subplot(cells[p]) for p in places]], figure.add_subplot(cells[last_row, last_column + 1 :])
+    rows = [[figure.add_subplot(cells[row, column]) for column in range(num_panels)] for row in range(num_fields)]
+    return rows, figure.add_subplot(cells[0, -1])
+
+
+class _Plane:
+    """A grid on the first two coordinates, and how things look on it. Time runs to the right.
+
+    `points` are those of the grid that lie in the domain, and values are given at these alone.
+    """
+
+    def __init__(self, domain: Any, shape: tuple[int, ...]) -> None:
+        self.names = domain.coordinates
+        self.middle = (domain.lower + domain.upper) / 2
+        axes = [np.linspace(*ends) for ends in zip(domain.lower[:2], domain.upper[:2], shape[:2], strict=True)]
+        self.x, self.y = np.meshgrid(*axes, indexing="ij")
+        self.inside = domain.contains(self._through(self.middle))
+        if not self.inside.any():  # the middle of the box lies outside, as that of a shell
+            some = domain.sample("interior", 256, sampling="sobol")
+            self.middle = some[np.argmin(np.sum(((some - self.middle) / domain.extent)[:, 2:] ** 2, axis=1))]
+            self.inside = domain.contains(self._through(self.middle))
+        if not self.inside.any():
+            raise ValueError(f"`plot`: no point of the grid {shape} lies in {domain}; give a finer one, as `grid=(400, 400)`.")
+        self.points = self._through(self.middle)[self.inside]
+        width, height = (domain.upper - domain.lower)[:2]
+        self.aspect: Literal["equal", "auto"] = "equal" if 0.5 <= width / height <= 2 and self.names[0] != "t" else "auto"
+
+    def _through(self, point: np.ndarray) -> np.ndarray:
+        """The whole grid, on the plane through a point."""
+        points = np.tile(point, (self.x.size, 1))
+        points[:, 0], points[:, 1] = self.x.ravel(), self.y.ravel()
+        return points
+
+    def _masked(self, values: np.ndarray) -> np.ma.MaskedArray:
+        """Values at `points` on the whole grid; what lies outside the domain is masked, which is drawn as nothing."""
+        shown = np.ma.masked_all(self.x.size)
+        shown[self.inside] = values
+        return shown.reshape(self.x.shape)
+
+    def image(self, axes: "Axes", values: np.ndarray, title: str, *, log: bool = False, **scale: float) -> None:
+        from matplotlib.colors import LogNorm
+        from matplotlib.ticker import NullFormatter
+
+        shown = self._masked(values)
+        # Between one and four decades: fewer have no tick, more show only the dips between two signs.
+        lowest = np.clip(shown.min(), 1e-4 * shown.max(), 0.1 * shown.max())
+        norm: Any = {"norm": LogNorm(lowest, shown.max())} if log else scale
+        colours = axes.pcolormesh(
+            self.x, self.y, shown, shading="gouraud", cmap="magma" if log else "viridis", rasterized=True, **norm
+        )
+        bar = axes.figure.colorbar(colours, ax=axes, shrink=0.9, aspect=18, pad=0.02)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7, width=0.5)
+        bar.ax.yaxis.set_minor_formatter(NullFormatter())
+        self._frame(axes, title)
+
+    def scatter(self, axes: "Axes", values: np.ndarray, points: Any) -> None:
+        """The points over contours of the solution; in space those near the plane."""
+        shown = self._masked(values)
+        if shown.max() > shown.min():
+            axes.contour(self.x, self.y, shown, levels=9, cmap="viridis", linewidths=0.7, alpha=0.8)
+        total = 0
+        for index, (part, where) in enumerate(points.items()):
+            total += len(where)
+            colour = (_GREY, _ORANGE, _BLUE, "#4c9f70", "#7f5aa8")[index % 5]
+            size = float(np.clip(1500 / len(where), 1.2, 6))
+            axes.scatter(where[:, 0], where[:, 1], s=size, color=colour, lw=0, label=part, clip_on=False, zorder=3)
+        self._frame(axes, f"{total} points")
+        axes.legend(fontsize=6.5, markerscale=2, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, handletextpad=0)
+
+    def _frame(self, axes: "Axes", title: str) -> None:
+        axes.set_aspect(self.aspect)
+        axes.set_title(title + self._where())
+        axes.set_xlabel(self.names[0], style="italic")
+        axes.set_ylabel(self.names[1], style="italic", rotation=0)
+        axes.set_xlim(self.x.min(), self.x.max())
+        axes.set_ylim(self.y.min(), self.y.max())
+
+    def _where(self) -> str:
+        fixed = [f"{n} = {v:.3g}" for n, v in zip(self.names[2:], self.middle[2:], strict=True)]
+        return f"   at {', '.join(fixed)}" if fixed else ""
+
+
+def _draw_history(axes: "Axes", solution: Any) -> None:
+    """How the residual, the step and, on a scale of its own, what is minimised fell, on logarithmic scales."""
+    # An entry may stand for many steps.
+    steps = np.cumsum([info.get("num_steps", 1) for info in solution.history], dtype=int)
+
+    def draw(panel: "Axes", name: str, colour: str) -> None:
+        numbers = [(i, info[name]) for i, info in zip(steps, solution.history, strict=True) if info.get(name, 0.0) > 0]
+        if numbers:
+            panel.semilogy(*zip(*numbers, strict=True), "o-" if len(numbers) < 60 else "-", ms=3, color=colour, label=name)
+
+    for name, colour in (("residual", _BLUE), ("step", _ORANGE), ("loss", _BLUE)):
+        draw(axes, name, colour)
+    axes.set_title(f"history ({solution.result.method})")
+    axes.set_xlabel("step")
+    if 0 < len(steps) < 12:
+        axes.set_xticks(steps)
+    lines = list(axes.lines)
+    if any(info.get("objective", 0.0) > 0 for info in solution.history):
+        right = axes.twinx()
+        right.spines["right"].set_visible(True)
+        draw(right, "objective", _GREY)
+        right.set_ylabel("objective", color=_GREY)
+        lines += right.lines
+    if lines:
+        axes.legend(handles=lines, fontsize=7)
+
+
+def _error_title(error: np.ndarray) -> str:
+    return f"error: $L_\\infty$ {error.max():.1e}, $L_2$ {np.sqrt(np.mean(error**2)):.1e}"
+
+
+def _above_rounding(values: np.ndarray) -> np.ndarray:
+    """Zero has no logarithm: it is drawn as rounding."""
+    return np.maximum(values, 1e-6 * values.max() or np.finfo(float).eps)

@@ -1,0 +1,96 @@
+"""What a run was and how good it is: as a dict for machines, as a table for people."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+from rich.table import Table
+
+from gpde.kernels.text import kernels_text
+from gpde.machine import memory
+from gpde.solution.errors import error_points, errors
+from gpde.solution.solution import Solution
+
+
+def report(solution: Solution) -> dict[str, Any]:
+    r"""Everything a run is judged by, as strict JSON.
+
+    Errors are $\max|u - u^*|$ and $\sqrt{\mathrm{mean}\,|u - u^*|^2}$, over all fields: on the problem's test grid and at
+    the points of the solve. They are None where the problem has no reference solution.
+    """
+    problem, result = solution.problem, solution.result
+    if problem is None:
+        raise ValueError("`report`: the solution was loaded without its problem; pass `problem=` to `gpde.load`.")
+    counts = {part: len(points) for part, points in solution.points.items()}
+    data = {
+        "problem": problem.name,
+        "method": result.method,
+        "num_points": sum(counts.values()),
+        "num_interior": counts.get("interior", 0),
+        "seed": solution.settings.get("seed"),
+        "result": result.outcome.name.lower(),
+        "errors": errors(solution, error_points(problem)),
+        "errors_at_points": errors(solution, np.concatenate(list(solution.points.values()))),
+        "residual_at_points": result.at_points,
+        "residual_between_points": result.between_points,
+        "seconds": dataclasses.asdict(solution.seconds),
+        "peak_memory_mb": memory.peak_mb(),
+        "settings": {
+            **solution.settings,
+            "kernel": kernels_text(solution.kernels),
+            "num_boundary": sum(num for part, num in counts.items() if part in problem.domain.parts)
+            - counts.get("interior", 0),
+        },
+        "history": {
+            "num_steps": result.num_steps,
+            "nugget": result.nugget,
+            "notes": list(result.notes),
+            "sentence": str(result),
+        },
+    }
+    return strict(data)
+
+
+def strict(data: Any) -> Any:
+    """JSON has no NaN and no infinity: None stands for them; what is no JSON at all is put in words."""
+    match data:
+        case None | bool() | int() | str():
+            return data
+        case np.generic():
+            return strict(data.item())
+        case float():
+            return data if math.isfinite(data) else None
+        case Mapping():
+            return {str(key): strict(value) for key, value in data.items()}
+        case list() | tuple():
+            return [strict(item) for item in data]
+        case np.ndarray():
+            return strict(data.tolist())
+    return str(data)
+
+
+def table(solution: Solution, data: Mapping[str, Any]) -> Table:
+    """The report for a person."""
+    result, seconds = solution.result, data["seconds"]
+    grid = Table(show_header=False, box=None, pad_edge=False)
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column()
+    colour = "green" if result.successful else "red" if result.failed else "yellow"
+    grid.add_row("result", f"[{colour}]{escape(str(result))}[/]")
+    grid.add_row("method", data["method"])
+    grid.add_row("points", f"{solution.points_text}   [dim]{data['settings'].get('sampling')}, seed {data['seed']}[/]")
+    grid.add_row("kernel", data["settings"]["kernel"])
+    grid.add_row("nugget", "none" if result.nugget is None else f"{result.nugget:g}")
+    for label, key, where in (("error", "errors", "on the test grid"), ("", "errors_at_points", "at the points")):
+        if data[key]["linf"] is not None:
+            numbers = f"Linf [bold]{data[key]['linf']:.2e}[/]   L2 [bold]{data[key]['l2']:.2e}[/]"
+            grid.add_row(label, f"{numbers}   [dim]{where}[/]")
+    if result.between_points:
+        numbers = "   ".join(f"{part} [bold]{number:.1e}[/]" for part, number in result.between_points.items())
+        grid.add_row("misfit", f"{numbers}   [dim]between the points, in units of the equations' terms[/]")
+    grid.add_row("time", f"{seconds['run']:.2f} s   [dim]and {seconds['compile']:.2f} s to compile[/]")
+    grid.add_row("memory", f"{data['peak_memory_mb']:.0f} MB")
+    return grid

@@ -1,0 +1,247 @@
+"""What `solve` returns: a function with error bars, and how it was found."""
+
+import dataclasses
+import functools
+import itertools
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from gpde.domains import AbstractDomain
+from gpde.equations import check_operator, requested_derivatives, require_double_precision
+from gpde.equations.linear_operators import LinearOperator
+from gpde.kernels import AbstractKernel, MultiIndex, common_period
+from gpde.kernels.text import kernels_text
+from gpde.methods.base import AbstractPredictor, Info
+from gpde.outcomes import Outcome, Result
+from gpde.problem.problem import Points, Problem
+from gpde.solution import files
+from gpde.solution.fingerprint import check_same
+from gpde.solution.tables import frame_points
+
+
+@dataclasses.dataclass(frozen=True)
+class Seconds:
+    """Wall-clock time of a solve: compiling, and everything else."""
+
+    compile: float
+    run: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Solution:
+    """A solution: call it with points of shape `(num, dim)`, or with a data frame that has a column for each coordinate.
+
+    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`. Points outside the
+    domain are refused unless `extrapolate=True` says that they are meant: no equation speaks of them.
+    `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals,
+    `resume` is what a run needs that goes on from here (`solve(..., initial=solution)`).
+    """
+
+    problem: Problem | None
+    name: str
+    fields: tuple[str, ...]
+    domain: AbstractDomain
+    predictor: AbstractPredictor
+    points: Points
+    latent: Float[np.ndarray, " size"]
+    history: list[Info]
+    result: Result
+    seconds: Seconds
+    kernels: Mapping[str, AbstractKernel]
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fingerprint: Mapping[str, Any] | None = None  # of the problem, where this came from a file
+    resume: Any = None
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates of a point."""
+        return self.domain.dim
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.name}: {self._function_text} by {self.result.method}, {self.result.outcome.name.lower()}>"
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"{self.name}: {self._function_text} on {self.domain}",
+                f"  result  {self.result}",
+                f"  method  {self.result.method}, in {self.seconds.run:.2f} s and {self.seconds.compile:.2f} s to compile",
+                f"  points  {self.points_text}",
+                f"  kernel  {kernels_text(self.kernels)}",
+            ]
+        )
+
+    @property
+    def points_text(self) -> str:
+        """`900 interior + 300 boundary`."""
+        return " + ".join(f"{len(points)} {part}" for part, points in self.points.items())
+
+    @property
+    def _function_text(self) -> str:
+        return ", ".join(f"{field}({', '.join(self.domain.coordinates)})" for field in self.fields)
+
+    def __call__(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
+        """The fields at points."""
+        values = self.predictor.values(self._identities, self._checked(points, extrapolate))
+        return values[:, 0] if len(self.fields) == 1 else values
+
+    def std(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
+        """The conditional standard deviation of the fields, for the problem linearised at the solution."""
+        values = np.sqrt(self.predictor.variances(self._identities, self._checked(points, extrapolate)))
+        return values[:, 0] if len(self.fields) == 1 else values
+
+    def apply(
+        self, operator: Callable[..., Any], points: Any, *, extrapolate: bool = False
+    ) -> Float[np.ndarray, "points *shape"]:
+        """An operator of the solution: `solution.apply(laplacian, points)`, `solution.apply(gradient, points)`, or for
+        several fields `solution.apply(lambda u, v: divergence(...), points)`. It need not be linear."""
+        if not callable(operator):
+            raise ValueError(f"`apply`: `operator` turns functions into a function, as `laplacian`; came {operator!r}.")
+        name = "the operator given to `apply`"
+        check_operator(operator, name, self.fields)
+        where = self._checked(points, extrapolate)
+
+        def equation(*arguments: Any) -> Any:
+            *fields, x = arguments
+            return operator(*fields)(x)
+
+        return self._evaluated(equation, name, where, scalar=False)
+
+    def residual(
+        self, points: Any, part: str = "interior", *, extrapolate: bool = False
+    ) -> Float[np.ndarray, "points *equations"]:
+        """What is left of the equations on `part`, as they are written: JAX differentiates the solution's own expansion around
+        each point, so that neither the latent values nor what was read of the equations has a part in it."""
+        if self.problem is None:
+            raise ValueError("`residual`: a file holds no equations; write `gpde.load(path, problem=...)`.")
+        given = self.problem.equations.get(part)
+        if given is None:
+            raise ValueError(f"`residual`: no equation holds on {part!r}; parts: {', '.join(self.problem.equations)}.")
+        where = self._checked(points, extrapolate)
+        equations = (given,) if callable(given) else tuple(given)
+        name = f"the equation on '{part}'"
+        values = np.stack([self._evaluated(equation, name, where) for equation in equations], axis=1)
+        return values[:, 0] if callable(given) else values
+
+    def _evaluated(
+        self, equation: Callable[..., Any], name: str, where: Float[np.ndarray, "points dim"], *, scalar: bool = True
+    ) -> np.ndarray:
+        r"""An equation on the solution, which near each point is $\sum_\alpha \partial^\alpha u(x) (y - x)^\alpha/\alpha!$."""
+        dim = where.shape[1]
+        asked = requested_derivatives(equation, name, dim, self.fields, where[0], scalar=scalar)
+        order = max((sum(alpha) for _, alpha in asked), default=0)
+        indices = [alpha for alpha in itertools.product(range(order + 1), repeat=dim) if sum(alpha) <= order]
+        operators: list[LinearOperator] = [((f, ((alpha, 1.0),)),) for f in range(len(self.fields)) for alpha in indices]
+        values = self.predictor.values(operators, where).reshape(len(where), len(self.fields), len(indices))
+
+        def at(x: Array, coefficients: Array) -> Any:
+            fields = [functools.partial(_polynomial, indices, own, x) for own in coefficients]
+            return equation(*fields, x)
+
+        return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(where), jnp.asarray(values)))
+
+    def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
+        """A figure: truth where it is known, solution, error, points and history; saved if a path is given."""
+        from gpde.solution.plotting import plot_solution
+
+        return plot_solution(self, path, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the solution to an `.npz` file that `gpde.load` reads."""
+        files.save(self, path)
+
+    @property
+    def _identities(self) -> tuple[LinearOperator, ...]:
+        zero = (0,) * self.dim
+        return tuple(((index, ((zero, 1.0),)),) for index in range(len(self.fields)))
+
+    def outside(self, points: Float[np.ndarray, "points dim"]) -> Bool[np.ndarray, " points"]:
+        """Which points lie outside the domain. A coordinate that is a circle for the kernels has no outside."""
+        wrapped = np.array(points, dtype=float)
+        periods = np.stack([kernel.periods(self.dim) for kernel in self.kernels.values()], axis=1)
+        for axis, period in enumerate(map(common_period, periods)):
+            if np.isfinite(period) and period > 0:
+                lower = self.domain.lower[axis]
+                wrapped[:, axis] = lower + (wrapped[:, axis] - lower) % period
+        return ~(self.domain.contains(points) | self.domain.contains(wrapped))
+
+    def _checked(self, points: Any, extrapolate: bool) -> Float[np.ndarray, "points dim"]:
+        dim = self.dim
+        if hasattr(points, "columns"):
+            points = frame_points(points, self.domain.coordinates)
+        try:
+            array = np.asarray(points, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`points` must be an array of numbers of shape (num, {dim}); came {points!r}.") from error
+        if array.ndim == 1 and dim == 1:
+            array = array[:, None]
+        if array.ndim != 2 or array.shape[1] != dim or not len(array):
+            raise ValueError(
+                f"`points` must have shape (num, {dim}) with num >= 1, one row per point; came {np.shape(points)}"
+                + (". For one point write `solution(points[None])`." if array.shape == (dim,) else ".")
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"`points`: {np.sum(~np.isfinite(array).all(axis=1))} of {len(array)} rows are not finite.")
+        outside = np.zeros(len(array), dtype=bool) if extrapolate else self.outside(array)
+        if outside.any():
+            first = np.flatnonzero(outside)[0]
+            raise ValueError(
+                f"`points`: {outside.sum()} of {len(array)} lie outside {self.domain}; the first is row {first}, "
+                f"{np.array2string(array[first], precision=4)}. No equation holds there: check the order of coordinates "
+                f"{self.domain.coordinates}, or pass `extrapolate=True` to have them all the same."
+            )
+        return array
+
+
+def _polynomial(indices: Sequence[MultiIndex], coefficients: Array, centre: Array, y: Array) -> Array:
+    r"""$\sum_\alpha c_\alpha (y - x)^\alpha/\alpha!$ around the centre $x$."""
+    away = y - centre
+    total = jnp.zeros((), dtype=y.dtype)
+    for alpha, coefficient in zip(indices, coefficients, strict=True):
+        term = coefficient / math.prod(map(math.factorial, alpha))
+        for axis, power in enumerate(alpha):
+            if power:
+                term = term * away[axis] ** power
+        total = total + term
+    return total
+
+
+def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
+    """The solution in a file that `Solution.save` wrote, with the same values bit by bit.
+
+    A file holds no equations: give the problem again for `residual` and errors. It must be the one that was solved.
+    """
+    return restored(*files.read(path), path, problem)
+
+
+def restored(
+    header: Mapping[str, Any], arrays: files.Arrays, path: str | os.PathLike[str], problem: Problem | None = None
+) -> Solution:
+    """The solution in the content of a file, as `files.read` gives it."""
+    require_double_precision("load")
+    names = ("predictor", "points", "latent", "kernels", "settings", "fingerprint", "domain")
+    rest = {name: files.decode(header[name], arrays) for name in names}
+    result = files.decode(header["result"], arrays)
+    notes = result["notes"]
+    if problem is not None:
+        check_same(f"`load`: '{path}'", rest["fingerprint"], problem)
+        rest["domain"] = problem.domain
+    elif lost := files.lost_domain(header["domain"]):
+        notes = (*notes, f"the domain in the file is the box around {lost}; `gpde.load(path, problem=...)` gives it again")
+    return Solution(
+        problem=problem,
+        name=header["name"],
+        fields=tuple(header["fields"]),
+        history=files.rows(files.decode(header["history"], arrays)),
+        result=Result(**{**result, "outcome": Outcome[result["outcome"]], "notes": tuple(dict.fromkeys(notes))}),
+        seconds=Seconds(**header["seconds"]),
+        resume=files.decode(header.get("resume"), arrays),
+        **rest,
+    )

@@ -1,0 +1,159 @@
+"""The gallery: references solve their equations, and agree with solutions found in other ways."""
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import solve_sylvester
+
+from gpde.domains import SpaceTime
+from gpde.gallery import GALLERY, get
+from gpde.gallery.burgers import cole_hopf
+from gpde.gallery.eikonal import exit_time
+
+CASES = [
+    ("elliptic", {}),
+    ("elliptic", {"amplitude": 0}),
+    ("burgers", {"viscosity": 0.2}),
+    ("burgers", {"viscosity": 0.02}),
+    ("burgers", {"viscosity": 0.001}),
+    ("eikonal", {"epsilon": 1}),
+    ("eikonal", {"epsilon": 0.01}),
+    ("poisson", {}),
+]
+
+
+def residuals(problem, part, points, u):
+    """The equation on a part, for the function `u`, at each of the points."""
+    return jax.jit(jax.vmap(lambda x: problem.equations[part](u, x)))(jnp.asarray(points))
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_a_reference_satisfies_every_equation_of_its_problem(name, parameters):
+    problem = get(name).build(**parameters)
+    assert problem.name == name
+    for part, points in problem.sample(60, 80, seed=3).items():
+        if part == "interior" and isinstance(problem.domain, SpaceTime):
+            points = points[points[:, 0] > 0.05]
+        np.testing.assert_allclose(residuals(problem, part, points, problem.reference), 0.0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_defaults_fit_the_domain_and_the_listing_agrees_with_the_code(name):
+    entry, problem = get(name), get(name).build()
+    assert problem.defaults.grid is not None
+    assert problem.reference is not None
+    assert len(problem.defaults.grid) == problem.domain.dim
+    assert len(problem.sample()["interior"]) == problem.defaults.num_interior
+    signature = inspect.signature(import_module(f"gpde.gallery.{name}").build)
+    defaults = {parameter.name: parameter.default for parameter in signature.parameters.values()}
+    assert defaults == {key: parameter.default for key, parameter in entry.parameters.items()}
+    values = jax.vmap(problem.reference)(jnp.asarray(problem.domain.grid((5,) * problem.domain.dim)))
+    assert values.shape == (5**problem.domain.dim,)
+    assert np.isfinite(values).all()
+
+
+def test_the_elliptic_right_side_is_the_one_derived_by_hand():
+    points = np.random.default_rng(0).random((50, 2))
+    slow, fast = (np.prod(np.sin(n * np.pi * points), axis=1) for n in (1, 4))
+    by_hand = 2 * np.pi**2 * slow + 4 * 32 * np.pi**2 * fast + (slow + 4 * fast) ** 3
+    residual_of_zero = residuals(get("elliptic").build(amplitude=4.0), "interior", points, lambda x: 0.0 * x[0])
+    np.testing.assert_allclose(-residual_of_zero, by_hand, rtol=1e-12)
+
+
+def test_the_poisson_right_side_is_the_one_derived_by_hand():
+    points = np.random.default_rng(0).random((50, 2))
+    by_hand = 5 * np.pi**2 * np.sin(np.pi * points[:, 0]) * np.sin(2 * np.pi * points[:, 1]) - 2
+    residual_of_zero = residuals(get("poisson").build(), "interior", points, lambda x: 0.0 * x[0])
+    np.testing.assert_allclose(-residual_of_zero, by_hand, rtol=1e-12)
+
+
+@pytest.mark.parametrize("viscosity", [0.2, 0.02, 0.001])
+def test_cole_hopf_agrees_with_hopfs_formula_on_a_fine_grid(viscosity):
+    # u = mean of (x - y)/t under exp(-((x - y)²/2t + ∫₀ʸ u(0, ·)) / 2ν): another integrand, by another rule.
+    def hopf(t, x):
+        # The integrand peaks at most t max|u| = t away from x, with a width of about sqrt(2νt).
+        radius = t + 12 * np.sqrt(2 * viscosity * t)
+        y = np.linspace(x - radius, x + radius, 40_001)
+        action = (x - y) ** 2 / (2 * t) + (np.cos(np.pi * y) - 1) / np.pi
+        weights = np.exp((action.min() - action) / (2 * viscosity))
+        return np.sum((x - y) / t * weights) / np.sum(weights)
+
+    rng = np.random.default_rng(1)
+    points = np.column_stack([rng.uniform(0.01, 1.0, 100), rng.uniform(-1, 1, 100)])
+    points[:20, 1] *= viscosity  # inside the front
+    expected = [hopf(t, x) for t, x in points]
+    np.testing.assert_allclose(jax.vmap(cole_hopf(viscosity))(jnp.asarray(points)), expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("viscosity", [0.2, 0.02, 0.001, 1e-4])
+def test_cole_hopf_starts_from_the_initial_sine(viscosity):
+    x = np.linspace(-1, 1, 21)
+    values = jax.vmap(cole_hopf(viscosity))(jnp.stack([jnp.zeros(21), jnp.asarray(x)], axis=1))
+    np.testing.assert_allclose(values, -np.sin(np.pi * x), atol=1e-14)
+
+
+def chebyshev(num):
+    """Chebyshev points on [0, 1] and their differentiation matrix (Trefethen, Spectral Methods in MATLAB, p. 54)."""
+    x = np.cos(np.pi * np.arange(num + 1) / num)
+    scale = np.r_[2.0, np.ones(num - 1), 2.0] * (-1.0) ** np.arange(num + 1)
+    matrix = np.outer(scale, 1 / scale) / (x[:, None] - x[None, :] + np.eye(num + 1))
+    return (x + 1) / 2, 2 * (matrix - np.diag(matrix.sum(axis=1)))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1])
+def test_the_eikonal_reference_agrees_with_chebyshev_collocation(epsilon):
+    # v = 1 - w with ε² Δw - w = -1 and w = 0 on the boundary; r² log r in the corners limits the spectral method.
+    x, derivative = chebyshev(64)
+    second = epsilon**2 * (derivative @ derivative)[1:-1, 1:-1]
+    w = solve_sylvester(second - np.eye(63), second.T, -np.ones((63, 63)))
+    points = np.stack(np.meshgrid(x[1:-1], x[1:-1], indexing="ij"), axis=-1).reshape(-1, 2)[::7]
+    expected = -epsilon * np.log(1 - w).ravel()[::7]
+    np.testing.assert_allclose(jax.jit(jax.vmap(exit_time(epsilon)))(jnp.asarray(points)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
+def test_the_eikonal_reference_lies_below_the_distance_to_the_sides_by_at_most_epsilon_log_4(epsilon):
+    # The square is left sooner than any of its four half-planes, and no sooner than all four together.
+    points = np.random.default_rng(2).random((200, 2))
+    distance = np.minimum(points, 1 - points).min(axis=1)
+    gap = distance - jax.jit(jax.vmap(exit_time(epsilon)))(jnp.asarray(points))
+    assert np.all(gap > -1e-12)
+    assert np.all(gap < epsilon * np.log(4) + 1e-12)
+
+
+def test_the_eikonal_reference_solves_its_equation_in_the_corners_too():
+    problem = get("eikonal").build(epsilon=0.1)
+    near = [[10.0**-a, 10.0**-b] for a in range(1, 9) for b in range(1, 9)]
+    points = np.concatenate([near, 1 - np.array(near), np.random.default_rng(4).random((50, 2))])
+    np.testing.assert_allclose(residuals(problem, "interior", points, problem.reference), 0.0, atol=1e-12)
+
+
+def test_listing_the_gallery_does_not_import_jax():
+    program = "import sys, gpde.gallery; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: get("burger"),
+            "no problem 'burger' in the gallery. Did you mean 'burgers'\\? It has elliptic,",
+        ),
+        (lambda: get("zzz"), "no problem 'zzz' in the gallery. It has elliptic"),
+        (lambda: get("burgers").build(nu=0.1), "`burgers` has no parameter `nu`; it takes `viscosity`"),
+        (lambda: get("poisson").build(epsilon=1.0), "it takes no parameters"),
+        (lambda: get("burgers").build(viscosity=0.0), "`viscosity` is finite and above zero; got 0.0"),
+        (lambda: get("eikonal").build(epsilon=-1.0), "`epsilon` is finite and above zero; got -1.0"),
+        (lambda: get("elliptic").build(amplitude=float("nan")), "`amplitude` is finite; got nan"),
+    ],
+)
+def test_a_bad_request_says_what_the_gallery_has(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,213 @@
+"""The paper's experiments, at sizes that take seconds: what they compute, write and refuse."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gpde.cli import commands as cli
+from gpde.collocation.collocation import collocate
+from gpde.collocation.point_table import point_table
+from gpde.functionals.functionals import gram
+from gpde.gallery import get
+from gpde.kernels import Gaussian
+from gpde.methods import FullBatch, MiniBatch
+from gpde.methods.base import Setup
+from gpde.paper import EXPERIMENTS, batch_sizes, burgers, convergence, elliptic
+from gpde.solution._solve import solve
+from gpde.solution.errors import reference_values
+
+TINY_ELLIPTIC = elliptic.Settings(num_interior=60, num_boundary=24, batch_size=12, num_steps=40)
+TINY_BATCH_SIZES = batch_sizes.Settings(
+    num_interior=50, num_boundary=20, batch_sizes=(6, 12), num_steps=40, realizations=2, max_inner_steps=5
+)
+
+
+@contextlib.contextmanager
+def unwatched(what: str) -> Iterator[None]:
+    del what
+    yield None
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(cli.app, ["reproduce", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A tiny run of `gpde reproduce elliptic --quick`, and the folder it wrote to."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elliptic, "QUICK", TINY_ELLIPTIC)
+        result = run("elliptic", "--quick", "--num-steps", 30, "--seed", 2, "--output", folder)
+    assert result.exit_code == 0, result.output
+    return result, folder, json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+
+
+# --- the command
+
+
+def test_an_experiment_writes_a_figure_and_its_numbers_and_prints_a_table(reproduced):
+    result, folder, numbers = reproduced
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert [line.split("  ")[0] for line in result.stdout.splitlines() if "e-0" in line or "e+0" in line] == list(
+        numbers["cases"]
+    )
+    assert list(numbers["cases"]) == ["γ = 1", "growing γ", "full GP"]
+
+
+def test_flags_replace_single_settings(reproduced):
+    _, _, numbers = reproduced
+    settings = numbers["cases"]["γ = 1"]["settings"]
+    assert (settings["num_steps"], settings["batch_size"], settings["proximal_weight"]) == (30, 12, 1.0)
+    # One averaged loss for every ten steps.
+    assert len(numbers["cases"]["γ = 1"]["averaged_losses"]) == 3
+    assert numbers["seed"] == 2
+
+
+def test_the_full_gp_of_an_experiment_is_that_of_solve_on_the_same_points(reproduced):
+    _, _, numbers = reproduced
+    problem = get("elliptic").build()
+    points = {part: np.array(where) for part, where in numbers["points"].items()}
+    solution = solve(problem, points=points, method=FullBatch())
+    grid = problem.domain.grid((100, 100))
+    truth = reference_values(problem, grid)
+    assert truth is not None
+    error = np.abs(solution(grid) - truth[:, 0])
+    np.testing.assert_allclose(numbers["cases"]["full GP"]["errors"]["linf"], error.max(), rtol=1e-6)
+    np.testing.assert_allclose(numbers["cases"]["full GP"]["pointwise_errors"], error, rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eliptic"], "Did you mean 'elliptic'?"),
+        (["elliptic", "--viscosity", "0.1"], "`elliptic` has no setting `viscosity`"),
+        (["convergence", "--batch-size", "7"], "it takes num_steps, realizations"),
+        (["burgers", "--viscosity", "-1", "--quick"], "`viscosity` is finite and above zero"),
+        (["batch-sizes", "--realizations", "0"], "`realizations` must be a whole number >= 1"),
+    ],
+)
+def test_a_bad_request_ends_with_code_2_and_a_sentence(arguments: list[str], message: str, tmp_path: Path):
+    result = run(*arguments, "--output", tmp_path)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_experiment_has_its_settings():
+    for module, name in (
+        (elliptic, "elliptic"),
+        (burgers, "burgers"),
+        (batch_sizes, "batch-sizes"),
+        (convergence, "convergence"),
+    ):
+        for settings in (module.FULL, module.QUICK):
+            assert set(EXPERIMENTS[name].settings) <= {field.name for field in dataclasses.fields(settings)}
+
+
+def test_the_defaults_are_the_settings_of_the_paper():
+    first, second, third = elliptic.FULL, burgers.FULL, batch_sizes.FULL
+    assert (first.num_interior + first.num_boundary, first.num_interior, first.batch_size) == (1200, 900, 64)
+    assert (first.num_steps, first.max_inner_steps) == (40_000, 30)
+    assert (second.num_interior + second.num_boundary, second.num_interior, second.batch_size) == (2400, 2000, 75)
+    assert (second.max_inner_steps, second.viscosity) == (100, 0.2)
+    assert (third.num_interior, third.num_boundary, third.batch_sizes, third.realizations) == (2000, 400, (75, 150, 300), 10)
+    # The paper's kernels at one pair of points: exp(-|r|²/2σ²), and exp(-dt²/σ₁² - dx²/σ₂²) without the ½.
+    x, y = np.array([0.1, 0.2]), np.array([0.2, 0.23])
+    kernels = [get(name).build().defaults.kernel for name in ("elliptic", "burgers")]
+    expected = [np.exp(-(0.1**2 + 0.03**2) / (2 * 0.2**2)), np.exp(-(0.1**2) / 0.3**2 - 0.03**2 / 0.05**2)]
+    for kernel, value in zip(kernels, expected, strict=True):
+        assert isinstance(kernel, Gaussian)
+        np.testing.assert_allclose(np.exp(-0.5 * np.sum(((x - y) / kernel.lengthscale) ** 2)), value, rtol=1e-12)
+    assert [get(name).build().defaults.nugget for name in ("elliptic", "burgers")] == [1e-13, 1e-10]
+
+
+# --- batch sizes
+
+
+@pytest.fixture(scope="module")
+def sized() -> Any:
+    return batch_sizes.run(TINY_BATCH_SIZES, 5, unwatched)
+
+
+def test_every_batch_size_gives_each_point_as_many_visits():
+    settings = batch_sizes.FULL
+    visits = {size: size * batch_sizes.num_steps(settings, size) for size in settings.batch_sizes}
+    assert len(set(visits.values())) == 1
+
+
+def test_batch_sizes_average_errors_point_by_point_over_realisations(sized):
+    for size, runs in sized.numbers["batch_sizes"].items():
+        averaged = np.array(runs["pointwise_errors"])
+        assert averaged.shape == (70,)
+        np.testing.assert_allclose(runs["averaged_error"]["l2"], np.sqrt(np.mean(averaged**2)))
+        # The error of the mean is at most the mean of the errors, and realisations differ.
+        assert runs["averaged_error"]["l2"] <= np.mean(runs["l2_of_realizations"]) * (1 + 1e-12)
+        assert len(set(runs["l2_of_realizations"])) == TINY_BATCH_SIZES.realizations
+        assert runs["averaged_final_loss"] == runs["averaged_losses"][-1]
+        assert len(runs["averaged_losses"]) == batch_sizes.num_steps(TINY_BATCH_SIZES, int(size)) // 10
+
+
+def test_errors_at_points_are_those_of_the_latent_values_u():
+    problem = get("burgers").build(viscosity=0.1)
+    points = problem.sample(20, 12, seed=1)
+    solution = solve(problem, points=points, method=MiniBatch(batch_size=8, num_steps=1), functionals="derivatives")
+    truth = problem.reference
+    assert truth is not None
+    # Every latent value of the truth, all a thousandth too high; u is one of them at every point.
+    latent = collocate(problem, points, "derivatives").measure((truth,)) + 1e-3
+    shifted = dataclasses.replace(solution, latent=np.asarray(latent))
+    np.testing.assert_allclose(batch_sizes.errors_at_points(problem, shifted), 1e-3, rtol=1e-9)
+
+
+# --- convergence
+
+
+def test_the_squared_gradient_on_a_linear_equation_is_that_of_its_normal_equations():
+    r"""For $f(z) = Bz$: $(\lambda(K + \lambda N/\beta)^{-1} + B^TB/N + \rho)\hat z = B^Ty/N + \rho z$."""
+    lam, beta, rho = 0.02, 3.0, 0.4
+    problem, kernel = get("poisson").build(), Gaussian(0.3)
+    collocation = collocate(problem, problem.sample(14, 8, seed=3))
+    num = collocation.num_points
+    setup = Setup(collocation, (kernel,), 1e-12, problem.fields, tuple(problem.domain.coordinates))
+    method = MiniBatch(
+        batch_size=num, regularization=lam, slack_weight=beta, proximal_metric="identity", constraints="relax", num_steps=1
+    )
+    proximal = method.problem(setup, point_table(collocation))
+    batch = eqx.filter_jit(proximal.batch)(jnp.arange(num), jnp.asarray(lam * num / beta), jnp.asarray(rho))
+    latent = np.random.default_rng(0).normal(size=collocation.functionals.size)
+    found = convergence.squared_gradient(proximal, batch, proximal.table.gather(jnp.asarray(latent)), jnp.asarray(rho))
+
+    @jax.jit
+    def residuals(z: jax.Array) -> jax.Array:
+        return jax.vmap(lambda one: proximal.residual(jnp.arange(num), proximal.table.gather(one)).ravel())(z)
+
+    minus_y, *columns = np.asarray(residuals(jnp.asarray(np.vstack([np.zeros_like(latent), np.eye(len(latent))]))))
+    b = np.stack(columns, axis=1) - minus_y[:, None]
+    covariance = np.asarray(gram((kernel,), collocation.functionals)) + lam * num / beta * np.eye(len(latent))
+    matrix = lam * np.linalg.inv(covariance) + b.T @ b / num + rho * np.eye(len(latent))
+    nearest = np.linalg.solve(matrix, -b.T @ minus_y / num + rho * latent)
+    np.testing.assert_allclose(found, rho**2 * np.sum((latent - nearest) ** 2), rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_the_gradient_falls_along_a_run_and_its_mean_is_that_of_the_theorem():
+    settings = convergence.Settings(num_interior=24, num_boundary=12, batch_sizes=(12, 36), num_steps=600, realizations=1)
+    numbers = convergence.run(settings, 0, unwatched).numbers
+    for curve in numbers["batch_sizes"].values():
+        squares = np.array(curve["squared_gradients"])
+        assert squares[-1] < 0.1 * squares[0]
+        assert curve["mean_over_first_steps"][-1] == pytest.approx(squares.mean())
+    # A batch of all points has no statistical error: its floor is the lower one.
+    floors = [curve["mean_over_second_half"] for curve in numbers["batch_sizes"].values()]
+    assert floors[1] < floors[0]
