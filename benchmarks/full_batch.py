@@ -17,7 +17,7 @@ from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
 from gpde.domains import Box
-from gpde.functionals.gram import block_gram
+from gpde.functionals.block_gram import block_gram
 from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.methods import FullBatch

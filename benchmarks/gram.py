@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.block_gram import BlockGram, block_gram
 from gpde.functionals.functionals import Functionals
-from gpde.functionals.gram import BlockGram, block_gram
 from gpde.kernels import AbstractKernel, FunctionKernel, Gaussian, Matern
 
 BAR = 10.0

@@ -11,8 +11,8 @@ import pytest
 from gpde.collocation.collocation import collocate
 from gpde.domains import Box
 from gpde.equations.linear_operators import operator_text
+from gpde.functionals.block_gram import BlockGram, block_gram, join_upper
 from gpde.functionals.functionals import gram
-from gpde.functionals.gram import BlockGram, block_gram, join_upper
 from gpde.kernels import Gaussian, Matern
 from gpde.operators import laplacian, partial
 from gpde.problem.problem import Observations, Problem

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, gram
-from gpde.functionals.gram import add_diagonal
 from gpde.kernels import Gaussian
 from gpde.linalg.cholesky import factor, half_solve, large_factor, nugget_levels, nugget_scale, solve
 

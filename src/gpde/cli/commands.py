@@ -15,7 +15,6 @@ from gpde.cli.terminal import blaming, console, errors_in_words, fail, progress
 from gpde.gallery import GALLERY, get
 from gpde.paper import EXPERIMENTS
 from gpde.paper import get as find_experiment
-from gpde.solution.tables import read_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,6 +252,7 @@ def predict(
         import numpy as np
 
         from gpde.solution.solution import load
+        from gpde.solution.tables import read_points
 
         solution = load(file)
         table = read_points(points, solution.domain.coordinates)

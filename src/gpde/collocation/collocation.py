@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gpde.equations import Reading, read
 from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.block_gram import BlockGram, Layout, add_diagonal, join_upper
 from gpde.functionals.functionals import Functionals, measure
-from gpde.functionals.gram import BlockGram, Layout, add_diagonal, join_upper
 from gpde.problem.problem import Condition, Points, Problem
 
 

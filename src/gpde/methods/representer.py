@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float
 
 from gpde.collocation.collocation import Rows
 from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.block_gram import block_gram
 from gpde.functionals.functionals import Functionals, Kernels, covariance, pair_covariance
-from gpde.functionals.gram import block_gram
 from gpde.linalg.cholesky import half_solve, large_factor
 from gpde.methods.base import AbstractPredictor
 

@@ -171,9 +171,7 @@ def _factored(
     noise = jnp.concatenate([noise, jnp.zeros(num_values)])
     index = jnp.arange(covariance.shape[0])
     filled = covariance.at[index, index].add(nugget * diagonal + noise)
-    lower = jnp.linalg.cholesky(
-        filled.T, symmetrize_input=False
-    )  # by rows: see `cholesky.factor`
+    lower = jnp.linalg.cholesky(filled.T, symmetrize_input=False)  # by rows: see `cholesky.factor`
     rhs = jnp.where(equations.used, equations.rhs, 0.0)[members].T.reshape(-1)
     return lower, rhs, jnp.isfinite(lower[-1, -1])
 

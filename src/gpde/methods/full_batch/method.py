@@ -23,8 +23,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gpde.collocation.collocation import Collocation, Rows
+from gpde.functionals.block_gram import BlockGram, Layout, block_gram, num_entries
 from gpde.functionals.functionals import Functionals, Kernels
-from gpde.functionals.gram import BlockGram, Layout, block_gram, num_entries
 from gpde.linalg.cholesky import (
     NUGGET_GROWTH,
     half_solve,

@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gpde.collocation.neighbours import Metric, NeighbourIndex
 from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Kernels, block, pair_covariance
-from gpde.functionals.gram import add_diagonal
 from gpde.linalg.cholesky import half_solve, nugget_levels, solve
 from gpde.machine.threads import one_blas_thread
 from gpde.methods.base import AbstractPredictor

@@ -23,8 +23,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gpde.collocation.point_table import PointTable
 from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, Kernels, gram, variances
-from gpde.functionals.gram import add_diagonal
 from gpde.linalg.cholesky import NUGGET_GROWTH, factor, half_solve, solve
 from gpde.linalg.line_search import backtrack
 from gpde.methods.mini_batch.active_set import nearest_within
