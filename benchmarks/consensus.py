@@ -16,7 +16,7 @@ from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import point_table
 from gpde.gallery import get
 from gpde.methods import AbstractMethod, Consensus, FullBatch
-from gpde.methods.consensus.method import _linearized, _start
+from gpde.methods.consensus.linearization import linearized, starting_values
 from gpde.methods.consensus.system import reduce_patches
 from gpde.solution._solve import solve
 from gpde.solution.report import errors
@@ -40,8 +40,8 @@ def assembly(quick: bool) -> Table:
     table, kernels = point_table(collocation), (problem.defaults.kernel,)
     coordinates = Metric.of(kernels, table.points.shape[1]).coordinates(np.asarray(table.points))
     operators = table.gather(jnp.zeros(collocation.functionals.size))
-    equations, _ = _linearized(table, operators, kernels)
-    values, fixed = _start(table, operators, kernels)
+    equations, _ = linearized(table, operators, kernels)
+    values, fixed = starting_values(table, operators, kernels)
     size = 500 if quick else 3000
     matrix = np.random.default_rng(0).normal(size=(size, size))
 

@@ -21,7 +21,7 @@ from gpde.gallery import get
 from gpde.linalg import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods import Consensus
 from gpde.methods.base import Setup
-from gpde.methods.consensus.method import _linearized
+from gpde.methods.consensus.linearization import linearized
 from gpde.methods.consensus.system import OpenValues, reduce_patches
 
 TOLERANCE = 1e-8
@@ -35,7 +35,7 @@ def system(name: str, num_interior: int, num_boundary: int, batch_size: int) -> 
     kernels = (problem.defaults.kernel,)
     state = Consensus(batch_size=batch_size, linear_solver="direct").init(Setup(collocation, kernels, 1e-12), None, 0)
     table = point_table(collocation)
-    equations, _ = _linearized(table, jnp.asarray(state.operators), kernels)
+    equations, _ = linearized(table, jnp.asarray(state.operators), kernels)
     reduced, _ = reduce_patches(equations, kernels, state.cover.members, state.values, state.nuggets, 5)
     values = OpenValues.of(state.cover.members, state.fixed)
     points = np.asarray(table.points)

@@ -18,18 +18,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from gpde.collocation.cover import Cover, cover
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import PointTable, point_table
-from gpde.equations.linear_operators import LinearOperator, point_value
-from gpde.functionals.functionals import Kernels, pair_covariance
+from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.linalg.dissection import factor_entries, plan
-from gpde.linalg.line_search import Damped, backtrack, next_move
+from gpde.linalg.line_search import next_move
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
+from gpde.methods.consensus.linearization import line_search, linearized, starting_values, value_slots
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.system import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
@@ -147,7 +147,7 @@ class Consensus(AbstractMethod):
         table = point_table(setup.collocation)
         coordinates = self._metric(setup.kernels, table).coordinates(np.asarray(table.points))
         operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
-        values, fixed = _start(table, operators, setup.kernels)
+        values, fixed = starting_values(table, operators, setup.kernels)
         num_patches = self.num_patches or default_num_patches(table.num_points)
         patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
         nuggets = np.full(len(patches.members), setup.nugget)
@@ -160,7 +160,7 @@ class Consensus(AbstractMethod):
 
     def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
         table, kernels = point_table(setup.collocation), setup.kernels
-        equations, unit = _linearized(table, state.operators, kernels)
+        equations, unit = linearized(table, state.operators, kernels)
         if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
             return state, {}, Outcome.NOT_FINITE  # which no nugget can help
         patches, nuggets = reduce_patches(
@@ -219,7 +219,7 @@ class Consensus(AbstractMethod):
         """The step, shortened until the equations' residual is no larger than before."""
         # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
         first = state.weights is None
-        damped, whole = _line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
+        damped, whole = line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
         move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
@@ -270,7 +270,7 @@ class Consensus(AbstractMethod):
         operators = np.zeros((table.num_points, table.num_operators))
         patch, slot = np.nonzero(owned >= 0)
         operators[patches.members[patch, owned[patch, slot]]] = at_owned[patch, slot]
-        for slot, field in _value_slots(equations.operators, table.points.shape[1], equations.num_fields):
+        for slot, field in value_slots(equations.operators, table.points.shape[1], equations.num_fields):
             operators[:, slot] = values[:, field]  # shared by all patches, and exact where a Dirichlet condition fixes them
         return weights, jnp.where(table.active, jnp.asarray(operators), 0.0), nuggets, bool(good.all())
 
@@ -295,7 +295,7 @@ class Consensus(AbstractMethod):
 
     def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
         table = point_table(setup.collocation)
-        equations, _ = _linearized(table, state.operators, setup.kernels)
+        equations, _ = linearized(table, state.operators, setup.kernels)
         points, metric = np.asarray(table.points), self._metric(setup.kernels, table)
         solver = state.solver
         if self.linear_solver == "schwarz":
@@ -332,12 +332,6 @@ def default_num_patches(num_points: int) -> int:
     return max(3000, num_points // (4 if num_points <= 30000 else 8))
 
 
-def _value_slots(operators: tuple[LinearOperator, ...], dim: int, num_fields: int) -> list[tuple[int, int]]:
-    """Which operators are the value of a field, and of which."""
-    fields = {point_value(field, dim): field for field in range(num_fields)}
-    return [(slot, fields[operator]) for slot, operator in enumerate(operators) if operator in fields]
-
-
 @eqx.filter_jit
 def _localize_patches(
     shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array
@@ -352,101 +346,3 @@ def _localize_patches(
         return weights, at_owned, good & jnp.all(jnp.isfinite(at_owned))
 
     return jax.lax.map(one, (members, values, nuggets, owned))
-
-
-@eqx.filter_jit
-def _linearized(
-    table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
-) -> tuple[Equations, Float[Array, "points equations"]]:
-    """The equations at the current values of the operators, and the prior standard deviation of each."""
-    index = jnp.arange(table.num_points)
-    coefficients = jax.vmap(table.gradient)(index, operators)
-    residual = jax.vmap(table.residual)(index, operators)
-    # A linear equation whose coefficients all vanish at a point, as x u = 0 does at x = 0, says nothing there.
-    silent = jnp.asarray(_linear(table)) & jnp.all(coefficients == 0, axis=-1)
-    equations = Equations(
-        operators=table.collocation.functionals.operators,
-        num_fields=table.collocation.num_fields,
-        points=table.points,
-        coefficients=coefficients,
-        rhs=jnp.einsum("ped,pd->pe", coefficients, operators) - residual,
-        noise_variance=table.noise_variance,
-        used=table.has_equation & jnp.asarray(_dirichlet(table)[0] < 0) & ~silent,
-    )
-    prior = [jax.vmap(lambda x, pair=pair_covariance(kernels, o, o): pair(x, x))(table.points) for o in equations.operators]
-    return equations, jnp.sqrt(jnp.einsum("ped,dp->pe", coefficients**2, jnp.stack(prior)))
-
-
-@eqx.filter_jit
-def _line_search(
-    table: PointTable,
-    old: Float[Array, "points operators"],
-    new: Float[Array, "points operators"],
-    unit: Float[Array, "points equations"],
-    first: Bool[Array, ""],
-    max_halvings: int,
-) -> tuple[Damped, Float[Array, ""]]:
-    r"""Backtracking on $\tfrac12\sum_i |f_i(z_i) - y_i|^2$ in units of the prior, over the exact equations.
-
-    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself. That of the whole step
-    comes too.
-    """
-    index = jnp.arange(table.num_points)
-    counted = table.has_equation & (table.noise_variance == 0) & jnp.asarray(_dirichlet(table)[0] < 0) & (unit > 0)
-
-    def merit(operators: Array) -> Array:
-        residual = jax.vmap(table.residual)(index, operators)
-        return 0.5 * jnp.sum(jnp.where(counted, residual / jnp.where(unit > 0, unit, 1.0), 0.0) ** 2)
-
-    def trial(t: Array) -> tuple[Array, Array]:
-        operators = (1 - t) * old + t * new
-        return operators, merit(operators)
-
-    return backtrack(trial, jnp.where(first, jnp.inf, merit(old)), max_halvings=max_halvings), merit(new)
-
-
-def _dirichlet(table: PointTable) -> tuple[Int[np.ndarray, "points equations"], Int[np.ndarray, "points equations"]]:
-    """For each equation that fixes a field's value: the field, and the slot of its value; -1 for other equations."""
-    dim = table.points.shape[1]
-    slots = {operator: k for k, operator in enumerate(table.collocation.functionals.operators)}
-    field_of = {point_value(field, dim): field for field in range(table.collocation.num_fields)}
-    fields, where = [], []
-    for part in table.collocation.parts:
-        field_row, slot_row = np.full((2, table.num_equations), -1)
-        for e, kind in enumerate(part.reading.kinds):
-            if kind.dirichlet and not part.noisy:
-                operator = part.reading.operators[kind.looks_at[0]]
-                field_row[e], slot_row[e] = field_of[operator], slots[operator]
-        fields.append(np.tile(field_row, (part.num_points, 1)))
-        where.append(np.tile(slot_row, (part.num_points, 1)))
-    return np.concatenate(fields), np.concatenate(where)
-
-
-def _linear(table: PointTable) -> Bool[np.ndarray, "points equations"]:
-    """Which equations have coefficients that do not change from step to step."""
-    rows = []
-    for part in table.collocation.parts:
-        row = np.zeros(table.num_equations, dtype=bool)
-        row[: part.num_equations] = [kind.linear for kind in part.reading.kinds]
-        rows.append(np.tile(row, (part.num_points, 1)))
-    return np.concatenate(rows)
-
-
-def _start(
-    table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
-) -> tuple[Float[np.ndarray, "points fields"], Bool[np.ndarray, "points fields"]]:
-    """The values to start from: those of the operators where they are known, with Dirichlet values put in and fixed."""
-    equations, _ = _linearized(table, operators, kernels)
-    num_points, num_fields = table.num_points, table.collocation.num_fields
-    values, fixed = np.zeros((num_points, num_fields)), np.zeros((num_points, num_fields), dtype=bool)
-    for slot, field in _value_slots(equations.operators, table.points.shape[1], num_fields):
-        values[:, field] = np.asarray(operators)[:, slot]
-    fields, slots = _dirichlet(table)
-    rhs, coefficients = np.asarray(equations.rhs), np.asarray(equations.coefficients)
-    for e in range(table.num_equations):
-        at = np.arange(num_points), e, np.maximum(slots[:, e], 0)
-        points = np.flatnonzero((fields[:, e] >= 0) & (coefficients[at] != 0))
-        field, slot = fields[points, e], slots[points, e]
-        values[points, field] = rhs[points, e] / coefficients[points, e, slot]
-        fixed[points, field] = True
-    return values, fixed

@@ -29,12 +29,11 @@ from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
 from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
-from gpde.methods.mini_batch.stepping import Progress, Record, plan, take_steps
+from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Progress, Record, moving_average, plan, take_steps
 from gpde.outcomes import Outcome
 
 # A run is this many compiled calls: callbacks and progress see it after each.
 _NUM_CALLS = 100
-_AVERAGED_STEPS = 10  # the paper's loss curves average the last ten steps (Sec. 4.1)
 # The mean loss must fall by this fraction from one window of `patience` steps to the next.
 _PLATEAU = 1e-3
 _CHOICES = {
@@ -224,7 +223,7 @@ class MiniBatch(AbstractMethod):
         weight = self.proximal_weight
         if weight is None:
             visits = self._visits(setup, self.num_steps)
-            weight = default_weight(visits, self.regularization, start.visits)
+            weight = schedules.default_weight(visits, self.regularization, start.visits)
         return schedules.levels(weight, self.num_steps)
 
     def _visits(self, setup: Setup, num_steps: int) -> float:
@@ -300,7 +299,7 @@ class MiniBatch(AbstractMethod):
         state = state._replace(values=values, losses=losses, output=output)
         if state.batches is not None:
             state = state._replace(raised=raised)
-        averages = _moving_average(losses[max(0, first - _AVERAGED_STEPS) :])[first - last :]
+        averages = moving_average(losses[max(0, first - AVERAGED_STEPS) :])[first - last :]
         info = {
             "loss": float(averages[-1]),
             "losses": losses[first:],
@@ -397,28 +396,3 @@ def _finite_equations(state: State) -> bool:
     unit = jnp.ones(state.values.T.shape)
     psi, residual = eqx.filter_jit(problem.linearized)(points, eqx.filter_jit(problem.retract)(points, state.values), unit)
     return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
-
-
-def default_weight(visits: float, regularization: float | int, earlier: float = 0.0) -> schedules.AbstractSchedule:
-    r"""Growing weights for a run that visits every point about `visits` times: $10^2 \lambda$ to $220\,v^2 \lambda$.
-
-    At a fixed weight the error ends at a floor that falls like $\gamma^{-1/2}$, and the way there grows with $\gamma$. In the
-    paper's first experiment the best last weight was found at $10^7$, $10^8$ and $10^9$ for 4000, 12000 and 40000 steps. The
-    first could be $10^5$ there (half the error); but where information has to travel, as from an initial condition, it must be
-    small.
-
-    After `earlier` visits a run goes on as one with the visits of both would: that comes near to its error, where one that
-    went on from the last weight gained little, and one that began anew nothing.
-    """
-    first, total = 1e2 * regularization, earlier + visits
-    last = max(first, 220 * total**2 * regularization)
-    return schedules.Geometric(first * (last / first) ** (earlier / total), last)
-
-
-def _moving_average(losses: Float[np.ndarray, " steps"]) -> Float[np.ndarray, " steps"]:
-    """The mean of the last ten losses at every step, skipped steps left out."""
-    padded = np.concatenate([np.full(_AVERAGED_STEPS - 1, np.nan), losses])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _AVERAGED_STEPS)
-    good = np.isfinite(windows)
-    sums, counts = np.where(good, windows, 0.0).sum(axis=1), good.sum(axis=1)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

@@ -12,6 +12,8 @@ from gpde.linalg.cholesky import NUGGET_GROWTH
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, Step
 
+AVERAGED_STEPS = 10  # the paper's loss curves average the last ten steps (Sec. 4.1)
+
 
 class Record(NamedTuple):
     """What is kept of every step: the loss (NaN where the batch was skipped) and the number of inner steps."""
@@ -155,3 +157,12 @@ def take_steps(
         return Progress(values, raised, Record(loss, record.num_inner.at[here].set(step.num_inner, mode="drop")))
 
     return jax.lax.fori_loop(0, num_groups, body, progress)
+
+
+def moving_average(losses: Float[np.ndarray, " steps"]) -> Float[np.ndarray, " steps"]:
+    """The mean of the last ten losses at every step, skipped steps left out."""
+    padded = np.concatenate([np.full(AVERAGED_STEPS - 1, np.nan), losses])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, AVERAGED_STEPS)
+    good = np.isfinite(windows)
+    sums, counts = np.where(good, windows, 0.0).sum(axis=1), good.sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
