@@ -3,7 +3,6 @@
 Every ratio is measured in one run, on one BLAS thread. `python benchmarks/mini_batch.py [--quick]`
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -38,10 +37,7 @@ class Case(NamedTuple):
     weight: float
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, in under a minute")
-    quick = parser.parse_args().quick
+def main(quick: bool = False) -> None:
     cases = [Case("elliptic", 900, 300, 64, 1e6)]
     cases += [] if quick else [Case("burgers", 2000, 400, 75, 1e4), Case("burgers", 2000, 400, 300, 1e4)]
     with one_blas_thread():
@@ -223,7 +219,3 @@ def setup_of(problem: Problem, num_interior: int, num_boundary: int, lengthscale
     kernel: Any = problem.defaults.kernel
     kernel = kernel if lengthscale is None else type(kernel)(lengthscale)
     return Setup(collocation, (kernel,), problem.defaults.nugget)
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,7 @@ def run(*arguments, timeout=300):
         ("full_batch", "SciPy"),
         ("gram", "Hessians"),
         ("linear_solvers", "SuperLU"),
+        ("mini_batch", "plain port"),
     ],
 )
 def test_a_benchmark_prints_its_table(name, column):
