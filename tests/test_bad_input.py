@@ -211,6 +211,15 @@ CASES = {
         lambda: inside(lambda u, x: laplacian(u(x))(x)),
         r"`laplacian` takes a function.*`laplacian\(u\)\(x\)`, not `laplacian\(u\(x\)\)`",
     ),
+    "the unknown of two coordinates": (
+        lambda: inside(lambda u, x: u(x[0], x[1])),
+        r"an unknown is a function of one point, `u\(x\)`, not of its coordinates one by one",
+    ),
+    "time before space": (
+        lambda: SpaceTime(0.0, 1.0, (0.0, 1.0)),
+        r"`SpaceTime`: `start` and `stop` are finite numbers.*Space comes first",
+    ),
+    "space that is a number": (lambda: SpaceTime(1.0, 0.0, 1.0), r"`SpaceTime`: `space` is a domain, or an interval"),
     "a coordinate by its name": (
         lambda: inside(lambda u, x: partial(u, "x")(x)),
         r"`partial`: a coordinate is named by its number, 0 for the first one.*came 'x'",
@@ -414,7 +423,7 @@ CASES = {
     ),
     "a time that runs backwards": (
         lambda: SpaceTime(Box(0, 1), 1, 0),
-        r"`SpaceTime`: `start` and `stop` are finite, and start < stop",
+        r"`SpaceTime`: `start` and `stop` are finite numbers, and start < stop",
     ),
     # --- the solution
     "a single point": (

@@ -27,6 +27,11 @@ class Outcome(enum.Enum):
         "failed: the Gram matrix is not positive definite even with the largest nugget tried; the last good iterate is kept. "
         "Raise `nugget`, shorten the lengthscale, or remove points that (nearly) coincide"
     )
+    DEGENERATE = (
+        "failed: at the iterate an equation does not change with the unknown (its derivative is zero there), so that no step "
+        "leads on; the last good iterate is kept. Start where it does change: `initial=lambda x: ...`, or an easier problem's "
+        "solution"
+    )
     NOT_FINITE = (
         "failed: a value became infinite or NaN; the last good iterate is kept. "
         "Check that the equations are finite for every value of the unknown (log, sqrt, division), or start closer"
@@ -57,7 +62,7 @@ class Result:
     @property
     def failed(self) -> bool:
         """True where no trustworthy iterate was reached."""
-        return self.outcome in (Outcome.NOT_POSITIVE_DEFINITE, Outcome.NOT_FINITE)
+        return self.outcome in (Outcome.NOT_POSITIVE_DEFINITE, Outcome.DEGENERATE, Outcome.NOT_FINITE)
 
     def __str__(self) -> str:
         steps = f"{self.num_steps} step{'' if self.num_steps == 1 else 's'}"

@@ -231,6 +231,38 @@ def test_a_derivative_that_cancels_is_not_a_functional():
     assert functionals_of(reading) == ["u"]
 
 
+SWITCHES = {
+    "a jump of the coefficient": (lambda u, x: jnp.where(u(x) > 273.0, 2.0, 1.0) * laplacian(u)(x) + 1, ["u", "Δu"]),
+    "a sign": (lambda u, x: -laplacian(u)(x) + jnp.sign(u(x)) * partial(u, 0)(x) - 1, ["u", "u_x", "Δu"]),
+    "rounding": (lambda u, x: laplacian(u)(x) - jnp.round(u(x)), ["u", "Δu"]),
+    "a stopped gradient": (lambda u, x: laplacian(u)(x) - jax.lax.stop_gradient(u(x)) ** 3, ["u", "Δu"]),
+    "a switch on part of an operator": (
+        lambda u, x: laplacian(u)(x) + jnp.where(partial(u, 0, 0)(x) > 0, 1.0, 0.0),
+        ["u_xx", "u_yy"],
+    ),
+    "a condition with a threshold": (lambda u, x: partial(u, 0)(x) + jnp.where(u(x) > 1, 3.0, 0.0), ["u", "u_x"]),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_what_an_equation_depends_on_without_a_gradient_is_found(name):
+    equation, expected = SWITCHES[name]
+    reading = reading_of(equation)
+    assert functionals_of(reading) == expected
+    assert not reading.kinds[0].linear
+
+
+def test_a_switch_on_what_an_equation_could_be_solved_for_keeps_it_from_being_solved():
+    equation = lambda u, x: laplacian(u)(x) + jnp.where(laplacian(u)(x) > 0, 1.0, 0.0) + u(x)  # noqa: E731
+    reading = reading_of(equation)
+    assert reading.eliminated is None or functionals_of(reading)[reading.eliminated[0]] == "u"
+
+
+@pytest.mark.parametrize("factor", [1e16, 1e24])
+def test_a_term_that_only_small_values_show_is_found(factor):
+    assert functionals_of(reading_of(lambda u, x: -laplacian(u)(x) + factor * u(x) ** 3)) == ["u", "Δu"]
+
+
 # --- kinds -------------------------------------------------------------------------------------------------------------
 
 

@@ -398,7 +398,7 @@ def test_a_step_to_where_the_equations_are_not_finite_is_not_the_limit_of_roundi
 def test_error_bars_where_every_value_is_given_but_patches_have_no_factor_are_refused(monkeypatch):
     problem = gpde.Problem(gpde.Box(0.0, 1.0), {"interior": lambda u, x: u(x) - jnp.sin(x[0])})
     solution = gpde.solve(problem, gpde.Gaussian(0.3), num_interior=20, method=Consensus(batch_size=8), nugget=1e-10)
-    monkeypatch.setattr("gpde.methods.patch_sums._MAX_ESCALATIONS", 0)
+    monkeypatch.setattr("gpde.methods.consensus.system._MAX_ESCALATIONS", 0)
     assert isinstance(solution.predictor, BlendedPatches)
     without = eqx.tree_at(lambda s: s.nuggets, solution.predictor, jnp.full(20, -1.0))  # covariances without a diagonal
     with pytest.raises(ValueError, match="20 patches are not positive definite"):

@@ -222,3 +222,16 @@ def test_points_between_are_not_those_of_the_run():
     for condition in exact_conditions(problem, parts, 3):
         own = {tuple(point) for point in np.asarray(condition.part.points).tolist()}
         assert not own & {tuple(point) for point in condition.pool.tolist()}
+
+
+def test_an_equation_that_does_not_change_at_the_start_says_so_and_asks_for_another_start():
+    problem = Problem(
+        domain=Box(0.0, 1.0),
+        equations={"interior": lambda u, x: partial(u, 0)(x) ** 2 - 1.0, "left": lambda u, x: u(x)},
+    )
+    stuck = gpde.solve(problem, Gaussian(0.3), num_interior=10)
+    assert stuck.result.outcome is Outcome.DEGENERATE
+    assert "zero at 10 of 10 points" in str(stuck.result)
+    solved = gpde.solve(problem, Gaussian(0.3), num_interior=10, initial=lambda x: 0.5 * x[0])
+    assert solved.result.successful
+    np.testing.assert_allclose(solved([[0.5]]), 0.5, atol=1e-2)

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gpde
 from gpde import Box, Gaussian, Observations, Problem, SpaceTime, biharmonic, gradient, laplacian, partial
 from gpde.collocation.collocation import collocate
 from gpde.solution.checks.openness import open_questions
@@ -142,3 +143,13 @@ def test_data_alone_carry_no_note_and_beside_equations_the_note_names_them():
     assert notes(SQUARE, {"boundary": value}, observations=data) == []
     (note,) = notes(SQUARE, {"interior": poisson}, observations=data)
     assert "that meet them and the data" in note
+
+
+def test_a_period_longer_than_the_domain_leaves_the_ends_open():
+    problem = Problem(domain=Box(0.0, 1.0), equations={"interior": lambda u, x: -laplacian(u)(x) + u(x) - jnp.sin(x[0])})
+    open_ended, closed = (
+        gpde.solve(problem, Gaussian(0.2, period={0: period}), num_interior=20).result for period in (1.3, 1.0)
+    )
+    assert "of least norm" in str(open_ended)
+    assert "period, 1.3, is longer than the domain" in str(open_ended)
+    assert "of least norm" not in str(closed)

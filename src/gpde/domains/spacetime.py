@@ -22,8 +22,14 @@ class SpaceTime(AbstractDomain):
     """
 
     def __init__(self, space: AbstractDomain | tuple[float | int, float | int], start: float | int, stop: float | int):
-        if not (np.isfinite(start) and np.isfinite(stop) and start < stop):
-            raise ValueError(f"`SpaceTime`: `start` and `stop` are finite, and start < stop; got {start} and {stop}.")
+        times = np.ndim(start) == 0 == np.ndim(stop)
+        if not (times and np.isfinite(start) and np.isfinite(stop) and start < stop):
+            raise ValueError(
+                f"`SpaceTime`: `start` and `stop` are finite numbers, and start < stop; got {start} and {stop}. "
+                "Space comes first, as in `SpaceTime((-1, 1), 0, 1)`."
+            )
+        if not isinstance(space, AbstractDomain) and np.shape(space) != (2,):
+            raise ValueError(f"`SpaceTime`: `space` is a domain, or an interval such as (-1, 1); got {space!r}.")
         self.space = space if isinstance(space, AbstractDomain) else Box(*space)
         if "t" in self.space.coordinates:
             raise ValueError(f"`SpaceTime`: 't' is the time; the coordinates of `space` are called {self.space.coordinates}.")

@@ -17,6 +17,7 @@ from gpde.equations.kinds import Kind, classify
 from gpde.equations.linear_operators import (
     Derivative,
     LinearOperator,
+    coefficient_matrix,
     derivative_units,
     operator_order,
     operator_unit,
@@ -26,6 +27,7 @@ from gpde.equations.linear_operators import (
 from gpde.equations.tracing import Equation, requested_derivatives, require_double_precision, traced, words
 
 _NUM_PROBES = 48
+_OTHER_SIZES = (1, 2, 3, 4, 5, -2, -4, -6, -8, -10)  # powers of ten of the values of the second set of probes
 _SMALL_BLOCK, _LARGE_BLOCK = 64, 4096  # points a compiled program takes
 _UNKNOWN_ADVICE = "An equation is a function of the unknown, as in `lambda u, x: laplacian(u)(x) - f(x)`."
 
@@ -81,7 +83,12 @@ class Reading:
             chosen = np.array(pivots)[list(self.eliminated)]
             changed = np.abs(rows[..., chosen] - np.array(self.elimination_matrix)) * unit[chosen] > tolerance
         outside = rows_outside(rows, self.operators, self.pivots, columns, self.units)
-        return not (np.any(outside) or np.any(bent) or np.any(changed))
+        # One point in two far out, for switches; elsewhere gradients have told.
+        far = z[: len(points)] * np.where(np.arange(len(points)) % 2, 1e3, 1.0)[:, None]
+        found = _bent(self, points, far, 0.0)
+        size = _sizes(found, far, _gradients(self, points, far))
+        switched = _gap(found, _bent(self, points, _as_read(self, far), 0.0)) > size
+        return not (np.any(outside) or np.any(bent) or np.any(changed) or np.any(switched))
 
 
 def read(
@@ -151,13 +158,61 @@ def read(
     minimal = functionals == "minimal"
     rows = near[finite]
     operators, pivots = row_space(rows, blank.columns, blank.units, minimal=minimal)
-    # Values far out find a term that sleeps below a threshold, as max(u - 100, 0). Their rows are badly scaled: only those
-    # that show something new are used.
-    far = _gradients(blank, x, z * 10.0 ** (1 + np.arange(num_probes) % 5)[:, None]).reshape(-1, len(unit))
-    new = far[rows_outside(far, operators, pivots, blank.columns, blank.units)]
+    # Values of other sizes find a term that sleeps below a threshold, as max(u - 100, 0), or that only small values show, as
+    # the Laplacian in -Δu + 1e16 u³. Their rows are badly scaled: only those that show something new are used.
+    other = z * 10.0 ** np.resize(_OTHER_SIZES, num_probes)[:, None]
+    far = _gradients(blank, x, other)
+    new = far.reshape(-1, len(unit))
+    new = new[rows_outside(new, operators, pivots, blank.columns, blank.units)]
+    rows = np.concatenate([rows, new])
     if len(new):
-        operators, pivots = row_space(np.concatenate([rows, new]), blank.columns, blank.units, minimal=minimal)
-    return _classified(dataclasses.replace(blank, operators=operators, pivots=pivots), x)
+        operators, pivots = row_space(rows, blank.columns, blank.units, minimal=minimal)
+    reading = dataclasses.replace(blank, operators=operators, pivots=pivots)
+    # A switch, as where(u > 273, 2, 1), has no gradient in what it asks for. It is found by its values.
+    twice = np.tile(x, (2, 1)), np.concatenate([z, other]), np.concatenate([near, far])
+    for alone in (True, False):
+        unread = _unread(reading, *twice)
+        silent = unread & ~np.any(np.where(np.isfinite(rows), rows, 0.0) != 0, axis=0)
+        chosen = np.flatnonzero(silent if alone and silent.any() else unread)
+        if len(chosen):
+            rows = np.concatenate([rows, np.eye(len(unit))[chosen]])
+            operators, pivots = row_space(rows, blank.columns, blank.units, minimal=minimal)
+            reading = dataclasses.replace(blank, operators=operators, pivots=pivots)
+    return _classified(reading, x)
+
+
+def _unread(reading: Reading, x: np.ndarray, z: np.ndarray, gradients: np.ndarray) -> Bool[np.ndarray, " columns"]:
+    """Derivatives that the residual depends on, though not by way of the operators."""
+    found = _bent(reading, x, z, 0.0)
+    size = _sizes(found, z, gradients)
+    missed = np.flatnonzero(np.any(_gap(found, _bent(reading, x, _as_read(reading, z), 0.0)) > size, axis=1))
+    unread = np.zeros(len(reading.columns), dtype=bool)
+    for column in range(len(unread) if len(missed) else 0):
+        without = z[missed].copy()
+        without[:, column] = 0.0
+        unread[column] = np.any(_gap(_bent(reading, x[missed], without, 0.0), found[missed]) > size[missed])
+    return unread
+
+
+def _as_read(reading: Reading, z: np.ndarray) -> np.ndarray:
+    """Derivatives with the same values of the operators, of which `residual` knows: the pivots, and zeros."""
+    reduced = np.zeros_like(z)
+    pivots = [reading.columns.index(pivot) for pivot in reading.pivots]
+    reduced[:, pivots] = z @ coefficient_matrix(reading.operators, reading.columns).T
+    return reduced
+
+
+def _gap(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The distance of residuals; NaN where both are infinite."""
+    with np.errstate(invalid="ignore"):
+        return np.abs(left - right)
+
+
+def _sizes(residuals: np.ndarray, z: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """What rounding may make of residuals, rather too much; NaN where they are not finite, to which nothing compares."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = np.abs(residuals) + np.sum(np.abs(gradients * z[:, None, :]), axis=-1)
+    return np.where(np.isfinite(terms), 1e-9 * terms, np.nan)
 
 
 def _classified(reading: Reading, x: Float[np.ndarray, "probes dim"]) -> Reading:
@@ -166,14 +221,39 @@ def _classified(reading: Reading, x: Float[np.ndarray, "probes dim"]) -> Reading
     unit = np.array([operator_unit(operator, reading.units) for operator in reading.operators])
     pivots = [reading.columns.index(pivot) for pivot in reading.pivots]
 
-    def at(scale: float) -> np.ndarray:
+    def at(scale: float) -> tuple[np.ndarray, np.ndarray]:
         z = np.zeros((len(x), len(reading.columns)))
         z[:, pivots] = scale * unit * rng.normal(size=(len(x), len(pivots)))
-        return _gradients(reading, x, z)[..., pivots]
+        return z, _gradients(reading, x, z)
 
-    samples = np.stack([at(0.5), at(2.0), at(50.0), at(1e4)])
+    draws = [at(scale) for scale in (0.5, 2.0, 50.0, 1e4)]
+    samples = np.stack([gradients[..., pivots] for _, gradients in draws])
     kinds, eliminated, matrix = classify(samples, reading.operators, unit)
+    # What has constant gradients is affine, unless it is a switch.
+    affine = np.ones(len(kinds), dtype=bool)
+    for z, gradients in draws:
+        affine &= _is_affine(reading, x, z, gradients, range(len(reading.columns)))
+        if eliminated is not None and not np.all(_is_affine(reading, x, z, gradients, [pivots[k] for k in eliminated])):
+            eliminated = matrix = None
+    kinds = tuple(
+        dataclasses.replace(kind, linear=kind.linear and bool(plain), dirichlet=kind.dirichlet and bool(plain))
+        for kind, plain in zip(kinds, affine, strict=True)
+    )
     return dataclasses.replace(reading, kinds=kinds, eliminated=eliminated, elimination_matrix=matrix)
+
+
+def _is_affine(
+    reading: Reading, x: np.ndarray, z: np.ndarray, gradients: np.ndarray, columns: Sequence[int]
+) -> Bool[np.ndarray, " equations"]:
+    """Whether setting these derivatives to zero changes each residual by what its gradient says."""
+    columns = list(columns)
+    without = z.copy()
+    without[:, columns] = 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = _bent(reading, x, z, 0.0)
+        moved = np.einsum("pec,pc->pe", gradients[..., columns], z[:, columns])
+        gap = np.abs(found - _bent(reading, x, without, 0.0) - moved)
+        return ~np.any(gap > _sizes(found, z, gradients), axis=0)
 
 
 def _gradients(reading: Reading, x: np.ndarray, z: np.ndarray) -> Float[np.ndarray, "probes equations columns"]:

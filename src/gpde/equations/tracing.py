@@ -179,6 +179,10 @@ def _cause(error: Exception, fields: Sequence[str]) -> str:
             f"a function was used as a number ({said}). An operator of {u} is a function to be taken at x: "
             f"`laplacian({u})(x)`, `{u}(x)`"
         )
+    if isinstance(error, TypeError) and "positional argument" in said and "known_derivatives" in said:
+        return (
+            f"an unknown is a function of one point, `{u}(x)`, not of its coordinates one by one ({said.rpartition('() ')[2]})"
+        )
     if isinstance(error, TypeError) and ("not subscriptable" in said or "not callable" in said):
         return (
             f"a function was indexed or a number was called ({said}). The unknowns come first and the point last, "

@@ -111,7 +111,7 @@ def solve(
             kept = initial if isinstance(initial, Solution) and result.num_steps == 0 else None
             predictor = chosen.predictor(setup, state) if kept is None else kept.predictor
             latent, resume = np.asarray(chosen.latent(state)), chosen.resume(setup, state)
-            return checked(problem, setup, predictor, result, seed), predictor, latent, resume
+            return checked(problem, setup, predictor, latent, result, seed), predictor, latent, resume
 
         try:
             result, predictor, latent, resume = wrapped_up()

@@ -3,8 +3,11 @@
 import dataclasses
 import math
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
+from gpde.collocation.collocation import Collocation
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Problem
@@ -21,8 +24,12 @@ BETWEEN_POINTS = 1e-3
 AT_POINTS = 1e-2
 
 
-def checked(problem: Problem, setup: Setup, predictor: AbstractPredictor, result: Result, seed: int) -> Result:
+def checked(
+    problem: Problem, setup: Setup, predictor: AbstractPredictor, latent: Float[np.ndarray, " size"], result: Result, seed: int
+) -> Result:
     """The result with what can be said of the solution, and with an outcome that claims no more than that."""
+    if result.outcome is Outcome.NOT_POSITIVE_DEFINITE and (notes := _degenerate(setup.collocation, latent)):
+        return dataclasses.replace(result, outcome=Outcome.DEGENERATE, notes=(*result.notes, *notes))
     if result.failed:
         return result
     conditions = exact_conditions(problem, setup.collocation.parts, seed)
@@ -48,6 +55,18 @@ def checked(problem: Problem, setup: Setup, predictor: AbstractPredictor, result
         at_points={part: float(np.max(numbers)) for part, numbers in found.at_points.items()},
         between_points={part: float(np.max(numbers)) for part, numbers in found.between_points.items()},
     )
+
+
+def _degenerate(collocation: Collocation, latent: Float[np.ndarray, " size"]) -> list[str]:
+    """Nonlinear equations whose derivative in the unknown is zero at points of the iterate."""
+    notes = []
+    for part in collocation.parts:
+        gradient = np.asarray(part.gradient(part.values(jnp.asarray(latent))))
+        for e, (name, kind) in enumerate(zip(part.reading.names, part.reading.kinds, strict=True)):
+            dead = int(np.sum(~np.any(gradient[:, e], axis=-1)))
+            if dead and not kind.linear:
+                notes.append(f"the derivative of {name} in the unknown is zero at {dead} of {part.num_points} points")
+    return notes
 
 
 def _worst(found: Residuals, names: dict[str, tuple[str, ...]]) -> tuple[str, float]:

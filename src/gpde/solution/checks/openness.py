@@ -12,11 +12,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
-from gpde.equations.linear_operators import Derivative, LinearOperator, coefficient_matrix
+from gpde.equations.linear_operators import Derivative, LinearOperator, coefficient_matrix, derivative_units
 from gpde.functionals.functionals import Kernels
-from gpde.kernels import AbstractKernel
-from gpde.kernels.compose import Product, Sum
-from gpde.kernels.radial import AbstractRadial
 from gpde.problem.problem import Problem
 from gpde.solution.checks.residuals import CHUNK, Condition, linearized
 
@@ -60,6 +57,7 @@ def _looked_at(problem: Problem, conditions: Sequence[Condition]) -> list[_Looks
     r"""The derivatives in each equation: those with $\partial r/\partial(\partial^\alpha u) \ne 0$ for random values."""
     readings = tuple(c.part.reading for c in conditions)
     columns = sorted({d for r in readings for operator in r.operators for d in _terms(operator)})
+    unit = derivative_units(columns, problem.domain.extent.tolist())
     rng = np.random.default_rng(3)
     values = [rng.normal(size=(CHUNK, len(r.operators))) for r in readings]
     found = linearized(readings, [c.pool[:CHUNK] for c in conditions], values)
@@ -67,7 +65,8 @@ def _looked_at(problem: Problem, conditions: Sequence[Condition]) -> list[_Looks
     for condition, reading, (_, gradient) in zip(conditions, readings, found, strict=True):
         if condition.is_data:
             continue
-        size = np.abs(gradient @ coefficient_matrix(reading.operators, columns))
+        with np.errstate(invalid="ignore"):  # exp(-30 / u) at u < 0
+            size = np.abs(gradient @ coefficient_matrix(reading.operators, columns)) * unit
         size = np.max(np.where(np.isfinite(size), size, 0.0), axis=0)  # (equations, derivatives)
         present = size > 1e-12 * size.max(axis=1, keepdims=True)
         out.append(_Looks(condition.part.name, [{columns[k] for k in np.flatnonzero(row)} for row in present]))
@@ -105,7 +104,9 @@ def _missing(
                 conditions[atom] += sum(_touches(equation, fields) for equation in look.derivatives)
     reasons = []
     for axis, name in enumerate(problem.domain.coordinates):
-        if all(_periodic(kernel, axis) for kernel in kernels):
+        # Where functions repeat themselves the two ends are one place in the middle; but a longer period leaves a gap.
+        period = max(kernel.periods(problem.domain.dim)[axis] for kernel in kernels)
+        if 0 < period <= (1 + 1e-9) * problem.domain.extent[axis]:
             continue
         order = _order(own, sorted(fields), axis)
         ends = [min(atoms, key=conditions.__getitem__) for atoms in _ends(problem, axis) if atoms]
@@ -113,7 +114,8 @@ def _missing(
         if there < order:
             where = " and ".join(f"'{atom}'" for atom in dict.fromkeys(ends))
             number = f"{there or 'no'} condition{'' if there == 1 else 's'}"
-            reasons.append(f"of order {order} in {name}, they come with {number} for {names} on {where}")
+            longer = f" (the kernel's period, {period:g}, is longer than the domain)" if 0 < period < np.inf else ""
+            reasons.append(f"of order {order} in {name}, they come with {number} for {names} on {where}{longer}")
     return reasons
 
 
@@ -142,10 +144,3 @@ def _ends(problem: Problem, axis: int) -> tuple[list[str], list[str]]:
         if np.mean(normals > 1e-3) >= 1 / 3:
             upper.append(atom)
     return lower, upper
-
-
-def _periodic(kernel: AbstractKernel, axis: int) -> bool:
-    """Whether functions repeat themselves along an axis: its two ends are then one place in the middle."""
-    if isinstance(kernel, Sum | Product):
-        return _periodic(kernel.first, axis) and _periodic(kernel.second, axis)
-    return isinstance(kernel, AbstractRadial) and axis in dict(kernel.period)
