@@ -1,6 +1,6 @@
 r"""The damping of Gauss-Newton steps: backtracking on the objective. Knows no kernels and no PDEs.
 
-A Gauss-Newton step proposes a full move; `backtrack` shortens it until the objective has fallen. Undamped steps diverge on
+A Gauss-Newton step proposes a full move; `backtrack` shortens it until the objective is lower. Undamped steps diverge on
 small interior patches of nonlinear equations, which know no boundary values and are strongly nonlinear.
 """
 
