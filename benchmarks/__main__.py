@@ -7,7 +7,7 @@ import pkgutil
 from rich.console import Console
 
 import benchmarks
-from gpde.cli.commands import prepare_jax
+from gpde.cli.start import prepare_jax
 
 
 def main() -> None:

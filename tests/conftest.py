@@ -5,12 +5,19 @@ The types of `gpde` are checked while the tests run (jaxtyping with beartype): s
 
 import os
 import signal
+from pathlib import Path
+
+# The environment, so that the subprocesses of tests do the same: draw without a screen, and share compiled programs with this
+# run and the next one (`make clean` deletes them). Before jax, which reads these when it is imported.
+os.environ["MPLBACKEND"] = "Agg"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import hypothesis
 import jax
 import pytest
 
-os.environ["MPLBACKEND"] = "Agg"  # the environment, so that the subprocesses of tests draw without a screen too
 # A shell that starts the tests in the background lets them ignore Ctrl-C, which some of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 jax.config.update("jax_enable_x64", True)

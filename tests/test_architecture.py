@@ -177,7 +177,7 @@ def test_only_the_command_line_turns_on_double_precision():
     offences = {
         module_name(path): lines
         for path in sources()
-        if path.parts[-2:] != ("cli", "commands.py")
+        if path.parts[-2:] != ("cli", "start.py")
         and (lines := lines_that_set("jax_enable_x64", path.read_text(encoding="utf-8")))
     }
     assert not offences

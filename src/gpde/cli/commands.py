@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from gpde.cli import flags
 from gpde.cli.inputs import kernel_of, problem_in
+from gpde.cli.start import prepare_jax
 from gpde.cli.terminal import blaming, console, errors_in_words, fail, progress
 from gpde.gallery import GALLERY, get
 from gpde.paper import EXPERIMENTS
@@ -93,6 +93,7 @@ def solve(
     save: flags.Save = True,
     std: flags.Std = False,
     quiet: flags.Quiet = False,
+    cache: flags.Cache = True,
     **generated: Any,
 ) -> None:
     """Solve a problem, print how good the solution is, write it and a picture of it.
@@ -106,7 +107,7 @@ def solve(
         entry = None if file else get(name)
         chosen, settings = flags.choose_method(method, given)
         parameters = flags.choose_parameters(name, entry, given)
-        prepare_jax()
+        prepare_jax(cache=cache)
         problem = named_problem(name, parameters)
 
         import gpde.methods
@@ -169,6 +170,7 @@ def reproduce(
         Path | None, typer.Option(help="Where figure.png and numbers.json go; results/reproduce-NAME by default.")
     ] = None,
     quiet: flags.Quiet = False,
+    cache: flags.Cache = True,
 ) -> None:
     """Run an experiment of the paper: a table, a figure, and the numbers behind it.
 
@@ -195,7 +197,7 @@ def reproduce(
             )
             if value is not None
         }
-        prepare_jax()
+        prepare_jax(cache=cache)
         figure, numbers, table = experiment.run(watch, quick=quick, seed=seed, **settings)
         folder = output or Path("results") / f"reproduce-{name}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -243,10 +245,11 @@ def predict(
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation.")] = False,
     extrapolate: Annotated[bool, typer.Option("--extrapolate", help="Predict outside the domain too.")] = False,
     output: Annotated[Path | None, typer.Option(help="Write there, not to standard output.")] = None,
+    cache: flags.Cache = True,
 ) -> None:
     """Evaluate a saved solution at points: CSV in, CSV out."""
     with errors_in_words():
-        prepare_jax()
+        prepare_jax(cache=cache)
 
         import numpy as np
 
@@ -286,6 +289,7 @@ def plot(
         str | None,
         typer.Option(metavar="NAME|FILE.py", help="The problem that was solved, to draw its truth and the error too."),
     ] = None,
+    cache: flags.Cache = True,
     **parameters: Any,
 ) -> None:
     """Draw a saved solution."""
@@ -293,7 +297,7 @@ def plot(
         given = {key: value for key, value in parameters.items() if value is not None}
         if problem is None and given:
             raise ValueError(f"{flags.flag(next(iter(given)))} is for a problem; name it with --problem.")
-        prepare_jax()
+        prepare_jax(cache=cache)
 
         from gpde.solution.solution import load
 
@@ -332,16 +336,6 @@ def info(file: SavedSolution) -> None:
         grid.add_row("time", f"{solution.seconds.run:.2f} s, and {solution.seconds.compile:.2f} s to compile")
         grid.add_row("written by", f"gpde {header['gpde']}")
         console().print(grid)
-
-
-def prepare_jax() -> None:
-    """Before anything else of JAX or SciPy: what a program of its own may set, and a library may not."""
-    # After each call the threads of OpenBLAS look for more work, for 2^26 ticks by default: twenty milliseconds of every core,
-    # in which JAX computes the next matrix. 2^16 are enough to go from one part of a factorisation to the next.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
-    import jax
-
-    jax.config.update("jax_enable_x64", True)  # Gram matrices need it
 
 
 def named_problem(name: str, parameters: dict[str, Any]) -> "Problem":

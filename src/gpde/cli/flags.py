@@ -157,6 +157,10 @@ Output = Annotated[
 Figure = Annotated[bool, _option("--figure/--no-figure", text="Draw figure.png. [default: figure]", panel=_OUTPUT)]
 Save = Annotated[bool, _option("--save/--no-save", text="Write solution.npz. [default: save]", panel=_OUTPUT)]
 Std = Annotated[bool, _option("--std", text="Draw the standard deviation too.", panel=_OUTPUT)]
+Cache = Annotated[
+    bool,
+    _option("--cache/--no-cache", text="Keep compiled programs for the next command. [default: cache]", panel=_OUTPUT),
+]
 Quiet = Annotated[bool, _option("--quiet", "-q", text="Print nothing but errors.", panel=_OUTPUT)]
 
 
