@@ -7,7 +7,6 @@ import importlib.util
 import time
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
@@ -15,14 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from gpde.collocation.collocation import collocate
-from gpde.collocation.neighbours import Metric
-from gpde.collocation.point_table import point_table
 from gpde.gallery import get
 from gpde.linalg import AbstractLinearSolver, BlockSum, Direct, Schwarz
 from gpde.methods import Consensus
 from gpde.methods.base import Setup
 from gpde.methods.consensus.linearization import linearized
-from gpde.methods.consensus.system import OpenValues, reduce_patches
+from gpde.methods.consensus.system import reduce_patches
 
 TOLERANCE = 1e-8
 System = tuple[BlockSum, np.ndarray, np.ndarray]
@@ -33,13 +30,12 @@ def system(name: str, num_interior: int, num_boundary: int, batch_size: int) -> 
     problem = get(name).build()
     collocation = collocate(problem, problem.sample(num_interior, num_boundary))
     kernels = (problem.defaults.kernel,)
-    state = Consensus(batch_size=batch_size, linear_solver="direct").init(Setup(collocation, kernels, 1e-12), None, 0)
-    table = point_table(collocation)
-    equations, _ = linearized(table, jnp.asarray(state.operators), kernels)
-    reduced, _ = reduce_patches(equations, kernels, state.cover.members, state.values, state.nuggets, 5)
-    values = OpenValues.of(state.cover.members, state.fixed)
-    points = np.asarray(table.points)
-    return values.matrix(reduced.precision), *values.located(Metric.of(kernels, points.shape[1]).coordinates(points))
+    method = Consensus(batch_size=batch_size, linear_solver="direct")
+    work = method.prepare(Setup(collocation, kernels, 1e-12))
+    state = method.init(work, None, 0)
+    equations, _ = linearized(work.table, state.latent_table, kernels)
+    reduced, _ = reduce_patches(equations, kernels, work.cover.members, state.values, state.nuggets, 5)
+    return work.open_values.matrix(reduced.precision), *work.open_values.located(work.coordinates)
 
 
 def scaled(matrix: BlockSum) -> sp.csc_matrix:

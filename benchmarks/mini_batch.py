@@ -22,8 +22,8 @@ from gpde.linalg.line_search import backtrack  # noqa: E402
 from gpde.machine.threads import one_blas_thread  # noqa: E402
 from gpde.methods import MiniBatch  # noqa: E402
 from gpde.methods.base import Setup  # noqa: E402
-from gpde.methods.mini_batch.method import State  # noqa: E402
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem  # noqa: E402
+from gpde.methods.mini_batch.state import State, Work  # noqa: E402
 from gpde.problem.problem import Problem  # noqa: E402
 
 
@@ -60,10 +60,10 @@ def step_table(cases: list[Case], num_steps: int) -> None:
         size = case.batch_size * len(setup.collocation.functionals.operators)
         repeats = max(3, int(num_steps * min(1.0, (128 / size) ** 2)))
         # Kept factors are measured on as many batches as a gigabyte holds.
-        kept, inner, state = run(setup, case, repeats, memory_budget=1000.0, warm_up=10 * repeats)
+        kept, inner, work, state = run(setup, case, repeats, memory_budget=1000.0, warm_up=10 * repeats)
         fresh, *_ = run(setup, case, max(3, repeats // 5), memory_budget=0.0, warm_up=0, start=state)
-        plain = plain_port(setup, case, state, num_steps=max(2, repeats // 50))
-        bare = lapack_alone(state.problem, state, case, inner, num_steps=max(5, repeats // 5))
+        plain = plain_port(work, case, state, num_steps=max(2, repeats // 50))
+        bare = lapack_alone(work, state, case, inner, num_steps=max(5, repeats // 5))
         print(
             f"{case.name:<18}{case.batch_size:>5}{1e3 * kept:>11.3f} ({inner:.1f}){1e3 * fresh:>14.3f}{1e3 * plain:>14.2f}"
             f"{1e3 * bare:>14.3f}{plain / kept:>12.1f}{kept / bare:>13.2f}",
@@ -75,37 +75,39 @@ def step_table(cases: list[Case], num_steps: int) -> None:
 class KeptBatches(MiniBatch):
     """Takes only batches whose factors are kept, if any are."""
 
-    def _drawn(self, state: State, first: int, num: int) -> Any:
-        table, rows = super()._drawn(state, first, num)
-        return table, rows if state.cache is None or state.cache.num == 0 else rows % state.cache.num
+    def _drawn(self, work: Work, state: State, first: int, num: int) -> Any:
+        table, rows = super()._drawn(work, state, first, num)
+        return table, rows if work.cache is None or work.cache.num == 0 else rows % work.cache.num
 
 
 def run(
     setup: Setup, case: Case, num_steps: int, *, memory_budget: float, warm_up: int, start: State | None = None
-) -> tuple[float, float, State]:
+) -> tuple[float, float, Work, State]:
     """Seconds and inner steps per step, after some steps to leave the start behind."""
     method = KeptBatches(
         batch_size=case.batch_size, num_steps=100 * num_steps, proximal_weight=case.weight, memory_budget=memory_budget
     )
-    state = method.init(setup, None, seed=0)
+    work = method.prepare(setup)
+    state = method.init(work, None, seed=0)
     state = state if start is None else state._replace(values=start.values)
-    state, *_ = method.step(setup, state)
+    state, *_ = method.step(work, state)
     for _ in range(warm_up // num_steps):
-        state, *_ = method.step(setup, state)
+        state, *_ = method.step(work, state)
     seconds, inner = [], []
     for _ in range(3):
         begin = time.perf_counter()
-        state, info, _ = method.step(setup, state)
+        state, info, _ = method.step(work, state)
         seconds.append((time.perf_counter() - begin) / num_steps)
         inner.append(info["inner_steps"].mean())
-    return min(seconds), float(np.mean(inner)), state
+    return min(seconds), float(np.mean(inner)), work, state
 
 
-def plain_port(setup: Setup, case: Case, state: State, num_steps: int) -> float:
+def plain_port(work: Work, case: Case, state: State, num_steps: int) -> float:
     """Seconds per step of a plain port: the Gram matrix by nested automatic differentiation of the kernel, a Cholesky
     factor, and Gauss-Newton by dense least squares on the residuals of (2.16)."""
+    setup, batches = work.setup, work.batches
     kernel = setup.kernels[0]
-    problem = eqx.tree_at(lambda p: p.kernels, state.problem, (as_kernel(lambda x, y: kernel(x, y)),))
+    problem = eqx.tree_at(lambda p: p.kernels, work.problem, (as_kernel(lambda x, y: kernel(x, y)),))
     nugget, weight = jnp.asarray(setup.nugget), jnp.asarray(case.weight)
 
     @eqx.filter_jit
@@ -139,14 +141,14 @@ def plain_port(setup: Setup, case: Case, state: State, num_steps: int) -> float:
         z, *_ = jax.lax.while_loop(lambda c: c[2] & (c[1] < problem.max_inner_steps), body, start)
         return problem.retract(points, z.reshape(shape) * unit)
 
-    rows = np.random.default_rng(1).integers(len(state.batches), size=num_steps)
-    return timed(lambda row: step(problem, state.batches[row], state.values[state.batches[row]]), rows)
+    rows = np.random.default_rng(1).integers(len(batches), size=num_steps)
+    return timed(lambda row: step(problem, batches[row], state.values[batches[row]]), rows)
 
 
-def lapack_alone(problem: ProximalProblem, state: State, case: Case, num_inner: float, num_steps: int) -> float:
+def lapack_alone(work: Work, state: State, case: Case, num_inner: float, num_steps: int) -> float:
     """Seconds per step of the linear algebra of `proximal.py`, issued from numpy to BLAS and LAPACK: for every inner step
     the products with Ψ, a Cholesky factor and its solves, one product with ΨA and one triangular solve with C."""
-    points = state.batches[0]
+    problem, points = work.problem, work.batches[0]
     batch: Batch = eqx.filter_jit(problem.batch)(points, jnp.asarray(1e-10), jnp.asarray(case.weight))
     psi = np.asarray(eqx.filter_jit(problem.linearized)(points, state.values[points], batch.prior.unit)[0])[0]
     a, c = (np.asfortranarray(leaf) for leaf in (batch.smoother, batch.prior.lower))
@@ -191,13 +193,13 @@ def growth_table(numbers: tuple[int, ...], num_steps: int) -> None:
     print(f"{'points':>10}{'ms':>10}{'inner':>8}{'of a kept one':>16}")
     case = Case("elliptic", 900, 300, 64, 1e6)
     setup = setup_of(get("elliptic").build(), case.num_interior, case.num_boundary)
-    kept, kept_inner, _ = run(setup, case, num_steps, memory_budget=1000.0, warm_up=2000)
+    kept, kept_inner, *_ = run(setup, case, num_steps, memory_budget=1000.0, warm_up=2000)
     print(f"{1200:>10}{1e3 * kept:>10.3f}{kept_inner:>8.1f}{'1 (kept)':>16}")
     for number in numbers:
         # The kernel narrows with the spacing, as it would; the batches then look alike at every size.
         problem = get("elliptic").build()
         scaled = setup_of(problem, number - number // 10, number // 10, lengthscale=0.2 * np.sqrt(1200 / number))
-        seconds, inner, _ = run(scaled, case, num_steps, memory_budget=0.0, warm_up=0)
+        seconds, inner, *_ = run(scaled, case, num_steps, memory_budget=0.0, warm_up=0)
         print(f"{number:>10}{1e3 * seconds:>10.3f}{inner:>8.1f}{seconds / kept:>16.1f}", flush=True)
     print()
 
@@ -208,10 +210,10 @@ def memory_table(numbers: tuple[int, ...], budget_mb: float) -> None:
     for number in numbers:
         setup = setup_of(get("elliptic").build(), number - number // 4, number // 4)
         method = MiniBatch(batch_size=64, num_steps=100, proximal_weight=1e6, memory_budget=budget_mb)
-        state = method.init(setup, None, seed=0)
-        factors = state.cache.at(1e6) if state.cache is not None else None
+        cache = method.prepare(setup).cache
+        factors = cache.at(1e6) if cache is not None else None
         held = sum(leaf.nbytes for leaf in jax.tree.leaves(factors)) / 2**20
-        print(f"{number:>10}{state.cache.num if state.cache else 0:>15}{held:>10.0f}", flush=True)
+        print(f"{number:>10}{cache.num if cache else 0:>15}{held:>10.0f}", flush=True)
 
 
 def setup_of(problem: Problem, num_interior: int, num_boundary: int, lengthscale: float | None = None) -> Setup:

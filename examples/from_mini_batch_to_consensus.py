@@ -39,8 +39,8 @@ if __name__ == "__main__":
     steps, distances = [], []
 
     def watch(progress):
-        values = np.asarray(method.latent(progress.state))[:num_values]
-        steps.append(progress.num_steps * method.num_steps / progress.max_steps)
+        values = np.asarray(progress.latent)[:num_values]
+        steps.append(progress.num_steps)
         distances.append(np.sqrt(np.mean((values - solution.latent[:num_values]) ** 2)))
 
     gpde.solve(problem, method=method, callback=watch)

@@ -486,20 +486,20 @@ def test_a_kernel_takes_what_is_not_said_from_the_problem():
 
 @pytest.mark.parametrize(("max_steps", "at_once", "num_lines"), [(7, 1, 7), (100, 1, 100), (4000, 1, 20), (4000, 37, 20)])
 def test_long_runs_print_a_line_for_every_twentieth_part(capsys, max_steps, at_once, num_lines):
-    from gpde.methods.base import Progress
+    from gpde.methods.run import Progress
 
     with terminal.progress(quiet=False) as callback:
         assert callback is not None
         for step in range(at_once, max_steps + at_once, at_once):
-            callback(Progress(min(step, max_steps), max_steps, {"residual": 0.5}, None, 0.0))
+            callback(Progress(min(step, max_steps), max_steps, {"residual": 0.5}, 0.0))
     assert len(capsys.readouterr().err.splitlines()) == num_lines
 
 
 def test_a_terminal_shows_a_bar(monkeypatch, capsys):
-    from gpde.methods.base import Progress
+    from gpde.methods.run import Progress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with terminal.progress(quiet=False) as callback:
         assert callback is not None
-        callback(Progress(1, 5, {"residual": 0.5}, None, 0.0))
+        callback(Progress(1, 5, {"residual": 0.5}, 0.0))
     assert capsys.readouterr().out == ""

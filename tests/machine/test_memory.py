@@ -50,9 +50,10 @@ def test_what_cannot_fit_into_memory_is_refused_before_it_starts(monkeypatch, gi
 @pytest.mark.parametrize("form", full_batch.FORMS)
 def test_the_estimate_for_the_full_gp_is_what_xla_plans_for_its_step(form):
     setup, method = elliptic(500, 100), FullBatch(constraints=form)
-    state = method.init(setup, None, 0)
+    work = method.prepare(setup)
+    state = method.init(work, None, 0)
     upper = jnp.zeros((state.latent.size,) * 2) if form == "eliminate" else None
-    arrays = state.latent, state.weights, state.gram, state.scale, upper, jnp.zeros(())
+    arrays = state.latent, state.weights, work.gram, work.scale, upper, jnp.zeros(())
     step: Any = full_batch._step
     compiled = step.lower(method, setup.collocation, arrays, jnp.asarray(1e-10), jnp.asarray(False)).compile()
     planned = compiled.compiled.memory_analysis()

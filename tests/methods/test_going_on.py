@@ -103,7 +103,7 @@ def test_without_a_word_about_points_those_of_the_earlier_run_are_taken(short):
 )
 def test_a_run_of_another_problem_is_not_gone_on_with(short, problem, num_interior, kernel, reason):
     collocation = collocate(problem, problem.sample(num_interior, 2, seed=1))
-    found = MiniBatch(batch_size=8).resumed(Setup(collocation, (kernel,), 1e-10), short.resume, 1)
+    found = (other := MiniBatch(batch_size=8)).resumed(other.prepare(Setup(collocation, (kernel,), 1e-10)), short.resume, 1)
     assert isinstance(found, str)
     assert reason in found
 

@@ -57,10 +57,10 @@ def setup_of(problem):
 
 def one_step(method, setup, start):
     """The latent vector after one step on a batch of all points."""
-    state = method.init(setup, jnp.asarray(start), seed=0)
-    state, info, _ = method.step(setup, state)
+    work = method.prepare(setup)
+    state, info, _ = method.step(work, method.init(work, jnp.asarray(start), seed=0))
     assert np.isfinite(info["loss"])
-    return np.asarray(method.latent(state)), info
+    return np.asarray(method.latent(work, state)), info
 
 
 def prior(setup):
@@ -248,15 +248,17 @@ def test_bounds_on_what_the_equation_is_solved_for_relax_it():
     setup = setup_of(CUBIC)
     method = MiniBatch(bounds={"Δu": (-3.0, 3.0)}, num_steps=20, batch_size=8, proximal_weight=10.0)
     assert method.form(setup) == "relax"
-    state, _, _ = method.step(setup, method.init(setup, None, seed=0))
-    laplacians = np.asarray(method.latent(state))[setup.collocation.functionals.sizes[0] :]
+    work = method.prepare(setup)
+    state, _, _ = method.step(work, method.init(work, None, seed=0))
+    laplacians = np.asarray(method.latent(work, state))[setup.collocation.functionals.sizes[0] :]
     assert np.abs(laplacians).max() <= 3.0
     with pytest.raises(ValueError, match=r"Δu.* is what the equations are solved for"):
         MiniBatch(bounds={"Δu": (-3, 3)}, constraints="eliminate").check(setup)
     with pytest.raises(ValueError, match="there is no functional 'v'; the problem has u, Δu"):
         MiniBatch(bounds={"v": (-3, 3)}).check(setup)
+    bounded = MiniBatch(bounds={"u": (-3, 0.1)})
     with pytest.raises(ValueError, match="a condition fixes it at"):
-        MiniBatch(bounds={"u": (-3, 0.1)}).init(setup, None, seed=0)
+        bounded.init(bounded.prepare(setup), None, seed=0)
 
 
 def small_run(method=None, *, seed=0, problem=None, nugget=1e-9, **more):
@@ -310,10 +312,11 @@ def test_a_step_compiles_once():
     setup = setup_of(square(counted))
     # Levels that end inside a call, and an output step: calls are cut in unequal pieces.
     method = MiniBatch(batch_size=10, num_steps=1000, proximal_weight="geometric(10, 1e3, 7)", output="uniform")
-    state, *_ = method.step(setup, method.init(setup, None, seed=0))
+    work = method.prepare(setup)
+    state, *_ = method.step(work, method.init(work, None, seed=0))
     before = len(traced)
     for _ in range(40):
-        state, *_ = method.step(setup, state)
+        state, *_ = method.step(work, state)
     assert len(traced) == before
     assert state.num_steps == 410
 
@@ -457,12 +460,13 @@ def test_a_run_ends_early_where_the_averaged_loss_no_longer_falls():
 def test_a_random_iterate_is_the_last_of_a_run_that_ended_there():
     method = MiniBatch(batch_size=10, num_steps=300, proximal_weight=100.0, output="uniform")
     setup = setup_of(CUBIC)
-    state = method.init(setup, None, seed=6)
-    states = {0: np.asarray(method.latent(state))}
+    work = method.prepare(setup)
+    state = method.init(work, None, seed=6)
+    states = {0: np.asarray(method.latent(work, state))}
     while state.num_steps < 300:
-        state, *_ = method.step(setup, state)
-        states[state.num_steps] = np.asarray(state.problem.table.scatter(state.values))
-    output = np.asarray(method.latent(state))
+        state, *_ = method.step(work, state)
+        states[state.num_steps] = np.asarray(work.problem.table.scatter(state.values))
+    output = np.asarray(method.latent(work, state))
     step = method._output_step(state)
     assert 0 <= step < 300
     if step in states:
@@ -478,9 +482,9 @@ def test_continuation_starts_each_problem_from_the_solution_before():
         return Problem(CUBIC.domain, {"interior": lambda u, x: cubic(u, x) + factor * u(x) ** 2, "boundary": edge})
 
     class Watched(FullBatch):
-        def init(self, setup, latent, seed):
+        def init(self, work, latent, seed):
             starts.append(latent)
-            return super().init(setup, latent, seed)
+            return super().init(work, latent, seed)
 
     solutions = continuation(build, [0.0, 0.5], kernel=Gaussian(0.3), method=Watched(), num_interior=30, num_boundary=20)
     assert starts[0] is None
@@ -491,9 +495,9 @@ def test_continuation_starts_each_problem_from_the_solution_before():
 # --- local prediction -------------------------------------------------------------------------------------------------
 
 
-def local_truth(method, setup, state, x):
+def local_truth(method, work, state, x):
     """Mean and variance at `x` of the Gaussian process given the nearest batch's equations and latent values, densely."""
-    table = state.problem.table
+    setup, table = work.setup, work.problem.table
     points = np.asarray(table.points)
     centre = np.argmin(np.sum((points - x) ** 2, axis=1))
     batch = np.argsort(np.sum((points - points[centre]) ** 2, axis=1))[: method.batch_size]
@@ -502,7 +506,7 @@ def local_truth(method, setup, state, x):
     pieces = Functionals(table.operators, (jnp.asarray(points[batch]),) * table.num_operators)
     value = Functionals((((0, (((0, 0), 1.0),)),),), (jnp.asarray(x)[None],))
     K = np.asarray(eqx.filter_jit(gram)(setup.kernels, pieces))[np.ix_(chosen, chosen)]
-    K = K + np.diag(setup.nugget * np.array([float(state.problem.nugget_scale[d]) for _, d in slots]))
+    K = K + np.diag(setup.nugget * np.array([float(work.problem.nugget_scale[d]) for _, d in slots]))
     cross = np.asarray(eqx.filter_jit(covariance)(setup.kernels, pieces, value))[chosen, 0]
     z = np.array([float(state.values[i, d]) for i, d in slots])
     gradient_of, residual_of = eqx.filter_jit(table.gradient), eqx.filter_jit(table.residual)
@@ -521,13 +525,14 @@ def local_truth(method, setup, state, x):
 def test_local_prediction_is_the_gaussian_process_given_the_batch():
     setup = setup_of(CUBIC)
     method = MiniBatch(batch_size=10, num_steps=300, proximal_weight=100.0, final_proximal_weight=1e3)
-    state, *_ = method.step(setup, method.init(setup, None, seed=0))
-    predictor = method.predictor(setup, state)
+    work = method.prepare(setup)
+    state, *_ = method.step(work, method.init(work, None, seed=0))
+    predictor = method.predictor(work, state)
     identity = (((0, (((0, 0), 1.0),)),),)
     points = np.random.default_rng(2).random((2, 2))
     means, variances = predictor.values(identity, points)[:, 0], predictor.variances(identity, points)[:, 0]
     for x, mean, variance in zip(points, means, variances, strict=True):
-        expected = local_truth(method, setup, state, x)
+        expected = local_truth(method, work, state, x)
         assert mean == pytest.approx(expected[0], rel=1e-5, abs=1e-7)
         assert variance == pytest.approx(expected[1], rel=1e-4, abs=1e-9)
 
@@ -602,7 +607,7 @@ def test_a_bad_setting_is_refused_by_name(settings, message):
 def test_the_iterate_put_out_is_drawn_independently_of_the_batches():
     # Of 100 steps each is drawn in a call of its own; k* must not be the point that one of them takes as its centre.
     setup, method = setup_of(CUBIC), MiniBatch(num_steps=100, output="uniform")
-    state = method.init(setup, None, seed=0)
+    state = method.init(method.prepare(setup), None, seed=0)
     chosen = np.array([method._output_step(state._replace(seed=seed)) for seed in range(40)])
     for step in range(100):
         drawn = [drawn_centres(100, step, 1, seed, replacement=True)[0] for seed in range(40)]

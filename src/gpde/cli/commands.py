@@ -19,7 +19,7 @@ from gpde.paper import get as find_experiment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpde.methods.base import Callback
+    from gpde.methods.run import Callback
     from gpde.problem.problem import Problem
     from gpde.solution.solution import Solution
 

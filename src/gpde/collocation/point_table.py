@@ -116,12 +116,21 @@ def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
     return out
 
 
+def slot_operators(collocation: Collocation, *, carry_values: bool = False) -> tuple[LinearOperator, ...]:
+    """The operators that a point has slots for; with `carry_values` the value of every field is one."""
+    operators = collocation.functionals.operators
+    carried = _field_values(collocation) if carry_values else ()
+    return (*operators, *(value for value in carried if value not in operators))
+
+
+def _field_values(collocation: Collocation) -> tuple[LinearOperator, ...]:
+    dim = collocation.functionals.points[0].shape[1]
+    return tuple(point_value(field, dim) for field in range(collocation.num_fields))
+
+
 def point_table(collocation: Collocation, *, carry_values: bool = False) -> PointTable:
     """The point-major view of a collocation; with `carry_values` every point has a slot for the value of every field."""
-    operators = collocation.functionals.operators
-    values = [point_value(f, collocation.functionals.points[0].shape[1]) for f in range(collocation.num_fields)]
-    if carry_values:
-        operators = (*operators, *(value for value in values if value not in operators))
+    operators = slot_operators(collocation, carry_values=carry_values)
     slots = {operator: k for k, operator in enumerate(operators)}
     num_points, num_operators = collocation.num_points, len(slots)
     num_equations = max(p.num_equations for p in collocation.parts)
@@ -138,7 +147,7 @@ def point_table(collocation: Collocation, *, carry_values: bool = False) -> Poin
         first += part.num_points
     active = latent < collocation.functionals.size
     if carry_values:
-        active[:, [slots[value] for value in values]] = True
+        active[:, [slots[value] for value in _field_values(collocation)]] = True
     return PointTable(
         collocation=collocation,
         operators=operators,

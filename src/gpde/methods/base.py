@@ -1,9 +1,8 @@
-"""What a method is, and the loop that runs every one of them."""
+"""What a method is; the loop that runs every one of them is in `run.py`."""
 
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -12,12 +11,14 @@ from jaxtyping import Array, Float, PyTree
 from gpde.collocation.collocation import Collocation
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels
-from gpde.machine import interrupts
-from gpde.outcomes import Outcome, Result
+from gpde.outcomes import Outcome
 
 State = PyTree
+"""What changes from step to step: arrays and numbers only, so that it can be written to a file."""
+Work = Any
+"""What is computed once for all steps of a run, an object with the `setup` it was made of: tables, covers, batches, linear
+solvers, and memos of what steps would compute again."""
 Info = dict[str, Any]
-Callback = Callable[["Progress"], bool | None]
 
 
 class Setup(eqx.Module):
@@ -76,7 +77,7 @@ def _finite(what: str, numbers: Float[np.ndarray, "points operators"]) -> Float[
 
 
 class AbstractMethod(eqx.Module):
-    """A way to solve a `Setup`: `init`, `step`, and what was reached as a predictor. The loop is `run`."""
+    """A way to solve a `Setup`: `prepare` what all steps share, `init`, `step`, and what was reached as a predictor."""
 
     name: eqx.AbstractClassVar[str]
     max_steps: eqx.AbstractVar[int]
@@ -95,11 +96,15 @@ class AbstractMethod(eqx.Module):
         return "Take fewer points."
 
     @abstractmethod
-    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
+    def prepare(self, setup: Setup) -> Work:
+        """What all steps of a run share, computed once."""
+
+    @abstractmethod
+    def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         """The state before the first step, from given latent values or from zero."""
 
     @abstractmethod
-    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+    def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """One step: the next state, what a person wants to know of it, and how the run ends if it ends here.
 
         A method whose own steps are short takes many of them in one call and says so in the info, as `num_steps`. Where a
@@ -107,18 +112,18 @@ class AbstractMethod(eqx.Module):
         """
 
     @abstractmethod
-    def latent(self, state: State) -> Float[Array, " size"]:
+    def latent(self, work: Work, state: State) -> Float[Array, " size"]:
         """The latent values reached."""
 
     @abstractmethod
-    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+    def predictor(self, work: Work, state: State) -> AbstractPredictor:
         """The solution that the state stands for."""
 
-    def resume(self, setup: Setup, state: State) -> Any:
+    def resume(self, work: Work, state: State) -> Any:
         """What a later run needs to go on where this one ended, to be kept with the solution; None: nothing but its values."""
         return None
 
-    def resumed(self, setup: Setup, earlier: Any, seed: int) -> State | str | None:
+    def resumed(self, work: Work, earlier: Any, seed: int) -> State | str | None:
         """The state in which an earlier run ended, from what it kept; words that say why it is not one to go on from here;
         None where this method never goes on from it."""
         return None
@@ -127,50 +132,14 @@ class AbstractMethod(eqx.Module):
         """What to use where the user names no nugget and the problem's own default is `nugget`."""
         return nugget
 
-    def nugget(self, setup: Setup, state: State) -> float:
+    def nugget(self, work: Work, state: State) -> float:
         """The nugget in use, after any escalation."""
-        return setup.nugget
+        return work.setup.nugget
 
-    def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
+    def notes(self, work: Work, state: State) -> tuple[str, ...]:
         """What else the result should say."""
-        used = self.nugget(setup, state)
-        return () if used == setup.nugget else (f"the nugget was raised from {setup.nugget:.1e} to {used:.1e}",)
-
-
-class Progress(NamedTuple):
-    """What a callback sees after each step; it may return True to stop the run."""
-
-    num_steps: int
-    max_steps: int
-    info: Info
-    state: State
-    seconds: float
-
-
-def run(
-    method: AbstractMethod, setup: Setup, state: State, callback: Callback | None = None
-) -> tuple[State, list[Info], Result]:
-    """Steps until the method ends, `max_steps` are done, a callback says stop, or the user interrupts."""
-    history: list[Info] = []
-    num_steps = 0
-    outcome: Outcome | None = None
-    start = time.perf_counter()
-    try:
-        while outcome is None:
-            if num_steps >= method.max_steps:
-                outcome = Outcome.MAX_STEPS
-                break
-            state, info, outcome = method.step(setup, state)
-            history.append({**info, "seconds": time.perf_counter() - start})
-            num_steps += info.get("num_steps", 1)
-            progress = Progress(num_steps, method.max_steps, info, state, history[-1]["seconds"])
-            if callback is not None and callback(progress) and outcome is None:
-                outcome = Outcome.INTERRUPTED
-    except KeyboardInterrupt:
-        interrupts.remember()
-        outcome = Outcome.INTERRUPTED
-    result = Result(outcome, num_steps, method.name, method.nugget(setup, state), notes=method.notes(setup, state))
-    return state, history, result
+        asked, used = work.setup.nugget, self.nugget(work, state)
+        return () if used == asked else (f"the nugget was raised from {asked:.1e} to {used:.1e}",)
 
 
 def check_positive(call: str, argument: str, value: object) -> None:

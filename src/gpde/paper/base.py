@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.table import Table
 
-from gpde.methods.base import Callback
+from gpde.methods.run import Callback
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

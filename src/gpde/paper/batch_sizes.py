@@ -17,8 +17,9 @@ from gpde.collocation.point_table import point_table
 from gpde.equations.linear_operators import LinearOperator
 from gpde.gallery import get
 from gpde.methods import MiniBatch
-from gpde.methods.base import Progress, check_count
+from gpde.methods.base import check_count
 from gpde.methods.mini_batch.schedules import Weight
+from gpde.methods.run import Progress
 from gpde.paper import panels
 from gpde.paper.base import Reproduction, Watch, columns
 from gpde.paper.single_run import averaged_losses, root_mean_square
@@ -89,7 +90,7 @@ def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
                 runs.append((solution, errors_at_points(problem, solution)))
                 if callback is not None:
                     info = {"loss": float(averaged_losses(solution)[-1]), "error": root_mean_square(runs[-1][1])}
-                    callback(Progress(realization + 1, settings.realizations, info, None, solution.seconds.run))
+                    callback(Progress(realization + 1, settings.realizations, info, solution.seconds.run))
         found[size] = Realizations(
             np.stack([averaged_losses(solution) for solution, _ in runs]),
             np.stack([error for _, error in runs]),

@@ -19,8 +19,9 @@ from jaxtyping import Array, Float
 
 from gpde.gallery import get
 from gpde.methods import MiniBatch
-from gpde.methods.base import Progress, check_count
+from gpde.methods.base import check_count
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem
+from gpde.methods.run import Progress
 from gpde.paper import panels
 from gpde.paper.base import Reproduction, Watch, columns
 from gpde.problem.problem import Problem
@@ -86,7 +87,7 @@ def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
                 squares.append(measured)
                 if callback is not None:
                     info = {"gradient": float(measured[-1])}
-                    callback(Progress(realization + 1, settings.realizations, info, None, 0.0))
+                    callback(Progress(realization + 1, settings.realizations, info, 0.0))
         found[size] = Curve(steps, np.stack(squares))
     table = columns(
         ("M", "mean over all steps", "mean over the second half", "the same times M"),
@@ -120,13 +121,13 @@ def gradients(
     dense: list[Batch] = []
 
     def measure(progress: Progress) -> None:
-        state = progress.state
+        state, own = progress.state, progress.work.problem
         if not dense:
             # By (2.15) the slack is a nugget λN/β where all points are one batch.
             nugget = jnp.asarray(settings.regularization * num_points / settings.slack_weight)
-            dense.append(eqx.filter_jit(state.problem.batch)(jnp.arange(num_points), nugget, rho))
+            dense.append(eqx.filter_jit(own.batch)(jnp.arange(num_points), nugget, rho))
         steps.append(progress.num_steps)
-        squares.append(float(squared_gradient(state.problem, dense[0], state.values, rho)))
+        squares.append(float(squared_gradient(own, dense[0], state.values, rho)))
 
     solve(problem, points=points, method=method, seed=seed + realization, callback=measure)
     return np.asarray(steps, dtype=float), np.asarray(squares)

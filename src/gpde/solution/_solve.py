@@ -20,7 +20,8 @@ from gpde.kernels.function import as_kernel
 from gpde.machine import interrupts, memory
 from gpde.machine.timing import CompileClock
 from gpde.methods import AbstractMethod, Consensus, FullBatch
-from gpde.methods.base import AbstractPredictor, Callback, Setup, run
+from gpde.methods.base import AbstractPredictor, Setup
+from gpde.methods.run import Callback, run
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Points, Problem
 from gpde.solution.checks import checked
@@ -99,18 +100,19 @@ def solve(
         setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
         chosen.check(setup)
         _check_memory(chosen, setup)
-        state = chosen.resumed(setup, initial.resume, seed) if isinstance(initial, Solution) else None
+        work = chosen.prepare(setup)
+        state = chosen.resumed(work, initial.resume, seed) if isinstance(initial, Solution) else None
         notes = () if method is not None else (f"method {chosen.name}, chosen for {collocation.functionals.size} functionals",)
         if isinstance(state, str):
             notes = (*notes, f"started from `initial` anew, without its weights: {state}")
         if state is None or isinstance(state, str):
-            state = chosen.init(setup, _initial_latent(initial, collocation, problem), seed)
-        state, history, result = run(chosen, setup, state, callback)
+            state = chosen.init(work, _initial_latent(initial, collocation, problem), seed)
+        state, history, result = run(chosen, work, state, callback)
 
         def wrapped_up() -> tuple[Result, AbstractPredictor, np.ndarray, Any]:
             kept = initial if isinstance(initial, Solution) and result.num_steps == 0 else None
-            predictor = chosen.predictor(setup, state) if kept is None else kept.predictor
-            latent, resume = np.asarray(chosen.latent(state)), chosen.resume(setup, state)
+            predictor = chosen.predictor(work, state) if kept is None else kept.predictor
+            latent, resume = np.asarray(chosen.latent(work, state)), chosen.resume(work, state)
             return checked(problem, setup, predictor, latent, result, seed), predictor, latent, resume
 
         try:

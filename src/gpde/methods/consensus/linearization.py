@@ -1,5 +1,7 @@
 """The equations of all points linearised for the patches: which values they fix, what is left of them, how long a step is."""
 
+from collections.abc import Iterator
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -97,21 +99,34 @@ def _linear(table: PointTable) -> Bool[np.ndarray, "points equations"]:
     return np.concatenate(rows)
 
 
+def fixed_values(table: PointTable, kernels: Kernels) -> Bool[np.ndarray, "points fields"]:
+    """Which values a Dirichlet condition fixes."""
+    equations, _ = linearized(table, jnp.zeros((table.num_points, table.num_operators)), kernels)
+    fixed = np.zeros((table.num_points, table.collocation.num_fields), dtype=bool)
+    for points, field, _ in _dirichlet_values(table, equations):
+        fixed[points, field] = True
+    return fixed
+
+
 def starting_values(
     table: PointTable, operators: Float[Array, "points operators"], kernels: Kernels
-) -> tuple[Float[np.ndarray, "points fields"], Bool[np.ndarray, "points fields"]]:
-    """The values to start from: those of the operators where they are known, with Dirichlet values put in and fixed."""
+) -> Float[np.ndarray, "points fields"]:
+    """The values to start from: those of the operators where they are known, with Dirichlet values put in."""
     equations, _ = linearized(table, operators, kernels)
-    num_points, num_fields = table.num_points, table.collocation.num_fields
-    values, fixed = np.zeros((num_points, num_fields)), np.zeros((num_points, num_fields), dtype=bool)
-    for slot, field in value_slots(equations.operators, table.points.shape[1], num_fields):
+    values = np.zeros((table.num_points, table.collocation.num_fields))
+    for slot, field in value_slots(equations.operators, table.points.shape[1], values.shape[1]):
         values[:, field] = np.asarray(operators)[:, slot]
+    for points, field, value in _dirichlet_values(table, equations):
+        values[points, field] = value
+    return values
+
+
+def _dirichlet_values(table: PointTable, equations: Equations) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Points with the field that a Dirichlet condition fixes there and its value."""
     fields, slots = dirichlet(table)
     rhs, coefficients = np.asarray(equations.rhs), np.asarray(equations.coefficients)
     for e in range(table.num_equations):
-        at = np.arange(num_points), e, np.maximum(slots[:, e], 0)
+        at = np.arange(table.num_points), e, np.maximum(slots[:, e], 0)
         points = np.flatnonzero((fields[:, e] >= 0) & (coefficients[at] != 0))
-        field, slot = fields[points, e], slots[points, e]
-        values[points, field] = rhs[points, e] / coefficients[points, e, slot]
-        fixed[points, field] = True
-    return values, fixed
+        slot = slots[points, e]
+        yield points, fields[points, e], rhs[points, e] / coefficients[points, e, slot]

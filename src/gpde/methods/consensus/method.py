@@ -29,7 +29,7 @@ from gpde.linalg.dissection import factor_entries, plan
 from gpde.linalg.line_search import next_move
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
-from gpde.methods.consensus.linearization import line_search, linearized, starting_values, value_slots
+from gpde.methods.consensus.linearization import fixed_values, line_search, linearized, starting_values, value_slots
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.system import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
@@ -43,19 +43,29 @@ _LARGEST_FACTOR = 2 * 10**8
 _ROUNDING_MOVE = 1e-4
 
 
-class State(NamedTuple):
-    """The values at the points, field by field, the operators' values by point, each patch's nugget and function, and the
-    linear solver with what it kept of the last matrix."""
+@dataclasses.dataclass
+class Work:
+    """The points by row, where they lie in the metric of nearness, which values Dirichlet conditions fix, the cover, the values
+    left open, the linear solver, and a memo: what the solver kept of the last matrix."""
 
-    values: Float[np.ndarray, "points fields"]
-    operators: Float[Array, "points operators"]
-    latent: Float[Array, " size"]
+    setup: Setup
+    table: PointTable
+    metric: Metric
+    coordinates: Float[np.ndarray, "points coordinates"]
     fixed: Bool[np.ndarray, "points fields"]
     cover: Cover
-    nuggets: Float[np.ndarray, " patches"]
-    weights: Float[np.ndarray, "patches members slots"] | None
+    open_values: OpenValues
     solver: AbstractLinearSolver
     kept: Any
+
+
+class State(NamedTuple):
+    """The values at the points, field by field, the operators' values by point, and each patch's nugget and function."""
+
+    values: Float[np.ndarray, "points fields"]
+    latent_table: Float[Array, "points operators"]
+    nuggets: Float[np.ndarray, " patches"]
+    weights: Float[np.ndarray, "patches members slots"] | None
     move: float
     linear_residual: float
 
@@ -142,40 +152,44 @@ class Consensus(AbstractMethod):
             advice += f", or with `batch_size={fitting}` (--batch-size {fitting}), less accurate"
         return f"{advice}. Fewer patches (`num_patches`, --num-patches) take less too, in proportion."
 
-    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
-        del seed  # nothing is random here
+    def prepare(self, setup: Setup) -> Work:
         table = point_table(setup.collocation)
-        coordinates = self._metric(setup.kernels, table).coordinates(np.asarray(table.points))
-        operators = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
-        values, fixed = starting_values(table, operators, setup.kernels)
+        metric = Metric.of(setup.kernels, table.points.shape[1], self.scaled_neighbours)
+        coordinates = metric.coordinates(np.asarray(table.points))
+        fixed = fixed_values(table, setup.kernels)
         num_patches = self.num_patches or default_num_patches(table.num_points)
         patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
-        nuggets = np.full(len(patches.members), setup.nugget)
+        open_values = OpenValues.of(patches.members, fixed)
         solver, kept = self.linear_solver, None
         if solver is None:
-            solver, kept = _solver_by_size(patches, fixed, coordinates)
+            solver, kept = _solver_by_size(open_values, coordinates)
         elif isinstance(solver, str):
             solver = Direct() if solver == "direct" else Schwarz()
-        return State(values, operators, table.scatter(operators), fixed, patches, nuggets, None, solver, kept, math.inf, 0.0)
+        return Work(setup, table, metric, coordinates, fixed, patches, open_values, solver, kept)
 
-    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
-        table, kernels = point_table(setup.collocation), setup.kernels
-        equations, unit = linearized(table, state.operators, kernels)
+    def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
+        del seed  # nothing is random here
+        table, setup = work.table, work.setup
+        given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
+        values = starting_values(table, given, setup.kernels)
+        return State(values, given, np.full(len(work.cover.members), setup.nugget), None, math.inf, 0.0)
+
+    def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
+        kernels, open_values, solver = work.setup.kernels, work.open_values, work.solver
+        equations, unit = linearized(work.table, state.latent_table, kernels)
         if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
             return state, {}, Outcome.NOT_FINITE  # which no nugget can help
         patches, nuggets = reduce_patches(
-            equations, kernels, state.cover.members, state.values, state.nuggets, self.max_escalations
+            equations, kernels, work.cover.members, state.values, state.nuggets, self.max_escalations
         )
         if not patches.good.all():
             return state, {}, Outcome.NOT_POSITIVE_DEFINITE
-        open_values = OpenValues.of(state.cover.members, state.fixed)
-        solver, kept, solved = state.solver, state.kept, Solved(np.zeros(0), 0.0, 0)
+        solved = Solved(np.zeros(0), 0.0, 0)
         if open_values.size > 0:
             matrix = open_values.matrix(patches.precision)
-            coordinates = self._metric(kernels, table).coordinates(np.asarray(table.points))
-            prepared = solver.compute(matrix, *open_values.located(coordinates), kept)
+            prepared = solver.compute(matrix, *open_values.located(work.coordinates), work.kept)
             solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
-            kept = solver.keep(prepared)
+            work.kept = solver.keep(prepared)
             del prepared
         values = state.values + open_values.spread(solved.solution)
         info: Info = {
@@ -187,39 +201,35 @@ class Consensus(AbstractMethod):
         if not np.isfinite(values).all():
             # The patches are finite: what they add up to is not definite in double precision.
             return state, info, Outcome.NOT_POSITIVE_DEFINITE
-        weights, operators, nuggets, good = self._localize(equations, kernels, state.cover, values, nuggets, table)
+        weights, reached, nuggets, good = self._localize(work, equations, values, nuggets)
         if not good:
             return state, info, Outcome.NOT_POSITIVE_DEFINITE
-        new, info, outcome = self._damped(table, state, values, operators, nuggets, weights, kept, unit, info)
+        new, info, outcome = self._damped(work, state, values, reached, nuggets, weights, unit, info)
         if state.weights is None and info["damping"] < 1.0 and new is not state:
             # A part of the way from a start that had no function: it gets the one with its values and what its equations say.
-            said = jnp.einsum("ped,pd->pe", equations.coefficients, state.operators)
+            said = jnp.einsum("ped,pd->pe", equations.coefficients, state.latent_table)
             start = eqx.tree_at(lambda e: e.rhs, equations, said)
-            old, _, _, good = self._localize(start, kernels, state.cover, state.values, nuggets, table)
+            old, _, _, good = self._localize(work, start, state.values, nuggets)
             if not good:
                 return state, info, Outcome.NOT_POSITIVE_DEFINITE
             new = new._replace(weights=old + info["damping"] * (weights - old))
         return new, info, outcome
 
-    def _metric(self, kernels: Kernels, table: PointTable) -> Metric:
-        return Metric.of(kernels, table.points.shape[1], self.scaled_neighbours)
-
     def _damped(
         self,
-        table: PointTable,
+        work: Work,
         state: State,
         values: np.ndarray,
-        operators: Array,
+        latent_table: Array,
         nuggets: np.ndarray,
         weights: np.ndarray,
-        kept: Any,
         unit: Array,
         info: Info,
     ) -> tuple[State, Info, Outcome | None]:
         """The step, shortened until the equations' residual is no larger than before."""
         # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
         first = state.weights is None
-        damped, whole = line_search(table, state.operators, operators, unit, jnp.asarray(first), self.max_halvings)
+        damped, whole = line_search(work.table, state.latent_table, latent_table, unit, jnp.asarray(first), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
         move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
@@ -230,36 +240,25 @@ class Consensus(AbstractMethod):
             return state, info, Outcome.STALLED
         if not accepted:
             t = 1.0  # at the limit of rounding no step can lower the residual, and the whole one is as good as any
-        reached = (1 - t) * state.operators + t * operators
         new = State(
             values=state.values + t * (values - state.values),
-            operators=reached,
-            latent=table.scatter(reached),
-            fixed=state.fixed,
-            cover=state.cover,
+            latent_table=(1 - t) * state.latent_table + t * latent_table,
             nuggets=nuggets,
             weights=weights if state.weights is None else (1 - t) * state.weights + t * weights,
-            solver=state.solver,
-            kept=kept,
             move=move if t == 1.0 else math.inf,
             linear_residual=info["linear_residual"],
         )
-        linear = table.collocation.linear and t == 1.0
+        linear = work.setup.collocation.linear and t == 1.0
         done = linear or not accepted or (t == 1.0 and next_move(move, state.move) <= self.tolerance)
         return new, info, Outcome.CONVERGED if done else None
 
     def _localize(
-        self,
-        equations: Equations,
-        kernels: Kernels,
-        patches: Cover,
-        values: np.ndarray,
-        nuggets: np.ndarray,
-        table: PointTable,
+        self, work: Work, equations: Equations, values: np.ndarray, nuggets: np.ndarray
     ) -> tuple[np.ndarray, Array, np.ndarray, bool]:
         """Each patch's function, the operators' values at each point from the patch that owns it, the nuggets that took, and
         whether all of that is finite."""
-        members, owned = patches.members, patches.owned()
+        table, kernels = work.table, work.setup.kernels
+        members, owned = work.cover.members, work.cover.owned()
         local = values.reshape(-1)[value_rows(members, table.collocation.num_fields)]
 
         def localized(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
@@ -269,58 +268,55 @@ class Consensus(AbstractMethod):
         (weights, at_owned, good), nuggets = raised_until_good(localized, nuggets, self.max_escalations)
         operators = np.zeros((table.num_points, table.num_operators))
         patch, slot = np.nonzero(owned >= 0)
-        operators[patches.members[patch, owned[patch, slot]]] = at_owned[patch, slot]
+        operators[members[patch, owned[patch, slot]]] = at_owned[patch, slot]
         for slot, field in value_slots(equations.operators, table.points.shape[1], equations.num_fields):
             operators[:, slot] = values[:, field]  # shared by all patches, and exact where a Dirichlet condition fixes them
         return weights, jnp.where(table.active, jnp.asarray(operators), 0.0), nuggets, bool(good.all())
 
-    def latent(self, state: State) -> Float[Array, " size"]:
-        return state.latent
+    def latent(self, work: Work, state: State) -> Float[Array, " size"]:
+        return work.table.scatter(state.latent_table)
 
     def default_nugget(self, nugget: float) -> float:
         # Problems name a nugget that suits all points at once. A patch is small and raises its own where it must.
         return min(nugget, 1e-12)
 
-    def nugget(self, setup: Setup, state: State) -> float:
+    def nugget(self, work: Work, state: State) -> float:
         return float(state.nuggets.max())
 
-    def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
-        raised = int(np.sum(state.nuggets > setup.nugget))
-        text = (state.cover.text(),)
+    def notes(self, work: Work, state: State) -> tuple[str, ...]:
+        raised = int(np.sum(state.nuggets > work.setup.nugget))
+        text = (work.cover.text(),)
         if state.linear_residual > 10 * self.linear_tolerance:
             text += (f"the last linear system was solved to a relative residual of {state.linear_residual:.0e} only",)
         if raised:
             text += (f"{raised} patches took a larger nugget, up to {state.nuggets.max():.1e}",)
         return text
 
-    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
-        table = point_table(setup.collocation)
-        equations, _ = linearized(table, state.operators, setup.kernels)
-        points, metric = np.asarray(table.points), self._metric(setup.kernels, table)
-        solver = state.solver
+    def predictor(self, work: Work, state: State) -> AbstractPredictor:
+        table, kernels, solver = work.table, work.setup.kernels, work.solver
+        equations, _ = linearized(table, state.latent_table, kernels)
         if self.linear_solver == "schwarz":
             # Samples need full accuracy in what varies most, where an iteration is least accurate.
-            solver, _ = _solver_by_size(state.cover, state.fixed, metric.coordinates(points))
+            solver, _ = _solver_by_size(work.open_values, work.coordinates)
         num_slots = table.num_operators + table.collocation.num_fields
-        none = np.zeros((*state.cover.members.shape, num_slots))
+        none = np.zeros((*work.cover.members.shape, num_slots))
         return BlendedPatches(
-            kernels=setup.kernels,
+            kernels=kernels,
             equations=equations,
-            metric=metric,
-            centres=jnp.asarray(points[state.cover.centres]),
-            members=jnp.asarray(state.cover.members),
+            metric=work.metric,
+            centres=table.points[work.cover.centres],
+            members=jnp.asarray(work.cover.members),
             weights=jnp.asarray(none if state.weights is None else state.weights),
             nuggets=jnp.asarray(state.nuggets),
-            fixed=jnp.asarray(state.fixed),
+            fixed=jnp.asarray(work.fixed),
             linear_solver=solver,
         )
 
 
 def _solver_by_size(
-    patches: Cover, fixed: Bool[np.ndarray, "points fields"], coordinates: Float[np.ndarray, "points dim"]
+    values: OpenValues, coordinates: Float[np.ndarray, "points coordinates"]
 ) -> tuple[AbstractLinearSolver, Any]:
     """The solver, and what it can start from."""
-    values = OpenValues.of(patches.members, fixed)
     elimination = plan(values.unknown, values.located(coordinates)[0])
     return (Direct(), elimination) if elimination.num_entries <= _LARGEST_FACTOR else (Schwarz(), None)
 

@@ -13,6 +13,7 @@ what the line search compares:
 Noisy observations add their variance to $\Lambda$ in each.
 """
 
+import dataclasses
 import math
 from typing import ClassVar, NamedTuple
 
@@ -44,18 +45,25 @@ FORMS = ("eliminate", "relax", "linearize")
 _ROUNDING_MOVE = 1e-4
 
 
-class State(NamedTuple):
-    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the Gram matrix and what was made of it.
+@dataclasses.dataclass
+class Work:
+    r"""The Gram matrix $\Theta$, the diagonal of the nugget, and a memo: the factor of $K = \Theta + \eta R = U^TU$ that
+    elimination takes, for the last nugget.
 
-    Elimination keeps the factor of its prior, $K = U^TU$, by rows: LAPACK made $U^T$ by columns, which is the same memory.
-    Below its diagonal stands what LAPACK did not clear.
+    LAPACK made $U^T$ by columns, which by rows is $U$. Below its diagonal LAPACK leaves other numbers, which nobody may read.
     """
+
+    setup: Setup
+    gram: BlockGram
+    scale: Float[Array, " size"]
+    factored: "tuple[float, Float[Array, 'size size']] | None" = None
+
+
+class State(NamedTuple):
+    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the nugget in use, the objective and the last move."""
 
     latent: Float[Array, " size"]
     weights: Float[Array, " size"]
-    gram: BlockGram
-    scale: Float[Array, " size"]
-    upper: Float[Array, "size size"] | None
     nugget: float
     objective: float
     move: float
@@ -125,15 +133,18 @@ class FullBatch(AbstractMethod):
             "(--method consensus), whose memory grows linearly."
         )
 
-    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
-        del seed  # nothing is random here
-        matrix, scale = _prior(setup.kernels, setup.collocation.functionals, setup.collocation.layout)
-        zero = np.zeros(setup.collocation.functionals.size)
-        start = zero if latent is None else latent
-        return State(jnp.asarray(start), jnp.asarray(zero), matrix, scale, None, setup.nugget, math.inf, math.inf)
+    def prepare(self, setup: Setup) -> Work:
+        return Work(setup, *_prior(setup.kernels, setup.collocation.functionals, setup.collocation.layout))
 
-    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
-        found = self._attempt(setup, state)
+    def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
+        del seed  # nothing is random here
+        zero = np.zeros(work.setup.collocation.functionals.size)
+        start = zero if latent is None else latent
+        return State(jnp.asarray(start), jnp.asarray(zero), work.setup.nugget, math.inf, math.inf)
+
+    def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
+        setup = work.setup
+        found = self._attempt(work, state)
         if isinstance(found, Outcome):
             largest = setup.nugget * NUGGET_GROWTH**self.max_escalations
             return state._replace(nugget=largest if found is Outcome.NOT_POSITIVE_DEFINITE else state.nugget), {}, found
@@ -159,20 +170,24 @@ class FullBatch(AbstractMethod):
         done = min(move, next_move(move, state.move)) <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
         return new, info, Outcome.CONVERGED if done or settled else None
 
-    def _attempt(self, setup: Setup, state: State) -> "tuple[State, _Verdict] | Outcome":
+    def _attempt(self, work: Work, state: State) -> "tuple[State, _Verdict] | Outcome":
         """Where a step leads with the first nugget that admits its factorisations, and what can be said of it."""
+        setup, upper = work.setup, None
         # A start that the user gave has no norm to compare with: its first step is taken whole.
         whole = jnp.asarray(math.isinf(state.objective) and bool(np.any(state.latent)))
         already = round(math.log(state.nugget / setup.nugget, NUGGET_GROWTH))
         for nugget in nugget_levels(state.nugget, self.max_escalations - already):
             trial = state._replace(nugget=nugget)
-            if self.form == "eliminate" and (state.upper is None or nugget != state.nugget):
-                found = _eliminated(setup.collocation, state.gram, nugget * state.scale, state.latent)
-                latent, weights, upper, objective, good = found
-                if not good:
-                    continue
-                trial = trial._replace(latent=latent, weights=weights, upper=upper, objective=float(objective))
-            arrays = trial.latent, trial.weights, trial.gram, trial.scale, trial.upper, jnp.asarray(trial.objective)
+            if self.form == "eliminate":
+                if work.factored is None or work.factored[0] != nugget or math.isinf(state.objective):
+                    found = _eliminated(setup.collocation, work.gram, nugget * work.scale, state.latent)
+                    latent, weights, upper, objective, good = found
+                    if not good:
+                        continue
+                    work.factored = nugget, upper
+                    trial = trial._replace(latent=latent, weights=weights, objective=float(objective))
+                upper = work.factored[1]
+            arrays = trial.latent, trial.weights, work.gram, work.scale, upper, jnp.asarray(trial.objective)
             latent, weights, verdict = _step(self, setup.collocation, arrays, jnp.asarray(nugget), whole)
             verdict = _Verdict(*np.asarray(verdict).tolist())
             if not verdict.finite:
@@ -181,14 +196,15 @@ class FullBatch(AbstractMethod):
                 return trial._replace(latent=latent, weights=weights), verdict
         return Outcome.NOT_POSITIVE_DEFINITE
 
-    def latent(self, state: State) -> Float[Array, " size"]:
+    def latent(self, work: Work, state: State) -> Float[Array, " size"]:
         return state.latent
 
-    def nugget(self, setup: Setup, state: State) -> float:
+    def nugget(self, work: Work, state: State) -> float:
         return state.nugget
 
-    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
-        found = _linearized(self, setup.collocation, state.latent, state.gram, state.scale, jnp.asarray(state.nugget))
+    def predictor(self, work: Work, state: State) -> AbstractPredictor:
+        setup = work.setup
+        found = _linearized(self, setup.collocation, state.latent, work.gram, work.scale, jnp.asarray(state.nugget))
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)
 
     def prior_nugget(self, scale: Float[Array, " size"], nugget: Float[Array, ""]) -> Float[Array, " size"]:

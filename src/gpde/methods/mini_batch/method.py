@@ -8,7 +8,7 @@ step needs of its batch is computed once for all of them: `factor_cache.py`. The
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -17,18 +17,19 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gpde.collocation.neighbours import Metric, NeighbourIndex
-from gpde.collocation.point_table import PointTable, point_table
+from gpde.collocation.point_table import PointTable, point_table, slot_operators
 from gpde.domains.sampling import generator
 from gpde.machine.threads import one_blas_thread
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.mini_batch import schedules
-from gpde.methods.mini_batch.bounds import bound_tables, bounds_on_eliminated, check_fixed_values
+from gpde.methods.mini_batch.bounds import bound_tables, bounds_on_eliminated, check_bounds, check_fixed_values
 from gpde.methods.mini_batch.factor_cache import FactorCache, num_kept
 from gpde.methods.mini_batch.going_on import Resume, Start
 from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
 from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
+from gpde.methods.mini_batch.state import State, Work
 from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Progress, Record, moving_average, plan, take_steps
 from gpde.outcomes import Outcome
 
@@ -41,27 +42,6 @@ _CHOICES = {
     "output": ("last", "uniform"),
     "prediction": ("local", "global"),
 }
-
-
-class State(NamedTuple):
-    r"""Latent values by point, the steps done and their losses, for every batch how often its nugget was raised.
-
-    `output` is $z^{k^*}$ once it has been reached, where a random iterate is asked for. The rest does not change.
-    """
-
-    values: Float[Array, "points operators"]
-    losses: Float[np.ndarray, " steps"]
-    raised: Int[Array, " batches"]
-    output: Float[Array, "points operators"] | None
-    problem: ProximalProblem
-    batches: Int[Array, "batches batch"] | None
-    cache: FactorCache | None
-    seed: int
-    start: Start = Start()
-
-    @property
-    def num_steps(self) -> int:
-        return len(self.losses)
 
 
 class MiniBatch(AbstractMethod):
@@ -151,25 +131,26 @@ class MiniBatch(AbstractMethod):
             return self.num_steps
 
     def check(self, setup: Setup) -> None:
-        collocation, table = setup.collocation, _table(setup)
+        collocation, operators = setup.collocation, slot_operators(setup.collocation, carry_values=True)
         if self.constraints == "eliminate" and not collocation.can_eliminate:
             stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]
             raise ValueError(
                 f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
                 'its functionals, so it cannot be solved for one. Use `constraints="relax"`.'
             )
-        if self.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, self.bounds, table)):
+        if self.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, self.bounds, operators)):
             raise ValueError(
                 f"`bounds`: {taken} is what the equations are solved for, so it cannot be bounded as well. "
                 'Use `constraints="relax"`.'
             )
-        bound_tables(setup, self.bounds, table, eliminate=False)
-        self._metric(setup, table)
+        check_bounds(setup, self.bounds, operators)
+        self._metric(setup)
 
     def memory(self, setup: Setup) -> float:
         """The factors kept between steps, twice while they are made, the table of batches while neighbours are looked for, and
         a few tables over the points; a global prediction holds six matrices of all functionals."""
-        num_points, num_operators = setup.collocation.num_points, _table(setup).num_operators
+        num_points = setup.collocation.num_points
+        num_operators = len(slot_operators(setup.collocation, carry_values=True))
         size = min(self.batch_size, num_points) * num_operators
         rest = num_points * (24 * min(self.batch_size, num_points) + 8 * 20 * num_operators)
         kept = 4 * 8 * size**2 * num_kept(num_points, size, self.memory_budget) if self._keeps_factors(setup) else 0
@@ -198,19 +179,23 @@ class MiniBatch(AbstractMethod):
         """How the equations are held."""
         if self.constraints is not None:
             return self.constraints
-        possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds, _table(setup))
+        operators = slot_operators(setup.collocation, carry_values=True)
+        possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds, operators)
         return "eliminate" if possible else "relax"
 
     def problem(self, setup: Setup, table: PointTable | None = None) -> ProximalProblem:
         """The problem each step solves on its batch."""
         table = _table(setup) if table is None else table
+        metric = self._metric(setup)
+        if metric is not None:
+            metric = jnp.where(table.latent < len(metric), table.gather(metric), 1.0)
         scale = operator_scale(setup.kernels, table)
         eliminate = self.form(setup) == "eliminate"
         return ProximalProblem(
             table=table,
             kernels=setup.kernels,
             nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
-            metric=self._metric(setup, table),
+            metric=metric,
             bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
             regularization=jnp.asarray(float(self.regularization)),
             max_inner_steps=jnp.asarray(self.max_inner_steps),
@@ -236,49 +221,52 @@ class MiniBatch(AbstractMethod):
         size = min(self.batch_size, setup.collocation.num_points)
         return setup.nugget if self.slack_weight is None else self.regularization * size / self.slack_weight
 
-    def init(self, setup: Setup, latent: Float[Array, " size"] | None, seed: int) -> State:
-        problem = self.problem(setup)
-        table = problem.table
+    def prepare(self, setup: Setup) -> Work:
+        problem, batches, cache = self.problem(setup), None, None
+        if self.sampler == "nearest":
+            coordinates = self._neighbour_metric(setup).coordinates(np.asarray(problem.table.points))
+            batches = jnp.asarray(NeighbourIndex(coordinates).nearest(coordinates, self.batch_size)[1])
+            if self._keeps_factors(setup):
+                cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
+        return Work(setup, problem, batches, cache)
+
+    def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
+        setup, problem, table = work.setup, work.problem, work.problem.table
         given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
         values = eqx.filter_jit(problem.retract)(jnp.arange(table.num_points), given)
         values = jnp.where(jnp.isfinite(values), values, given)  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
-        batches = cache = None
-        if self.sampler == "nearest":
-            coordinates = self._neighbour_metric(setup).coordinates(np.asarray(table.points))
-            batches = jnp.asarray(NeighbourIndex(coordinates).nearest(coordinates, self.batch_size)[1])
-            if self._keeps_factors(setup):
-                cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
         raised = jnp.zeros(table.num_points, dtype=int)
-        return State(values, np.zeros(0), raised, None, problem, batches, cache, seed)
+        return State(values, np.zeros(0), raised, None, seed)
 
-    def resume(self, setup: Setup, state: State) -> Resume:
+    def resume(self, work: Work, state: State) -> Resume:
         """The last iterate, and how far the run was."""
         num_steps, visits = state.start
-        done = Start(num_steps + state.num_steps, visits + self._visits(setup, state.num_steps))
-        return Resume.of(state.problem, state.values, done)
+        done = Start(num_steps + state.num_steps, visits + self._visits(work.setup, state.num_steps))
+        return Resume.of(work.problem, state.values, done)
 
-    def resumed(self, setup: Setup, earlier: Any, seed: int) -> State | str | None:
+    def resumed(self, work: Work, earlier: Any, seed: int) -> State | str | None:
         """An earlier run of the same problem on the same points is gone on with: its latent values as they are, the batches
         that would have come next, and the proximal weights that one run with the steps of both would have from there on."""
         if not isinstance(earlier, Resume):
             return None
-        difference = earlier.difference(self.problem(setup))
+        difference = earlier.difference(work.problem)
         if difference is not None:
             return difference
         start = Start(earlier.num_steps, earlier.visits)
-        return self.init(setup, None, seed)._replace(values=jnp.asarray(earlier.values), start=start)
+        return self.init(work, None, seed)._replace(values=jnp.asarray(earlier.values), start=start)
 
-    def step(self, setup: Setup, state: State) -> tuple[State, Info, Outcome | None]:
+    def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
+        setup = work.setup
         size = math.ceil(self.num_steps / _NUM_CALLS)
         first = state.num_steps
         last = min(first + size, self.num_steps)
-        table, rows = self._drawn(state, first, size)
+        table, rows = self._drawn(work, state, first, size)
         levels, output_step = self.levels(setup, state.start), self._output_step(state)
         nugget, output = jnp.asarray(self.start_nugget(setup)), state.output
-        raised = state.raised if state.batches is not None else jnp.zeros(size, dtype=int)
+        raised = state.raised if work.batches is not None else jnp.zeros(size, dtype=int)
         progress = Progress(state.values, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
         # A call is cut where the weight changes and where the iterate is put out.
         cuts = {first, last, *(c for c in (output_step, *(level.first for level in levels)) if first < c < last)}
@@ -286,10 +274,10 @@ class MiniBatch(AbstractMethod):
             for start, stop in zip(sorted(cuts)[:-1], sorted(cuts)[1:], strict=True):
                 output = progress.values if start == output_step else output
                 weight = [level.weight for level in levels if level.first <= start][-1]
-                factors = None if state.cache is None else state.cache.at(weight)
+                factors = None if work.cache is None else work.cache.at(weight)
                 steps, num_groups = plan(table, rows[start - first : stop - first], self.parallel_batches, size)
                 progress = take_steps(
-                    state.problem, factors, steps, progress, jnp.asarray(num_groups), jnp.asarray(start - first),
+                    work.problem, factors, steps, progress, jnp.asarray(num_groups), jnp.asarray(start - first),
                     jnp.asarray(weight), nugget, self.max_escalations,
                 )  # fmt: skip
             values, raised, record = jax.block_until_ready(progress)
@@ -297,7 +285,7 @@ class MiniBatch(AbstractMethod):
             return state, {"num_steps": 0}, Outcome.NOT_FINITE
         losses = np.concatenate([state.losses, np.asarray(record.loss)[: last - first]])
         state = state._replace(values=values, losses=losses, output=output)
-        if state.batches is not None:
+        if work.batches is not None:
             state = state._replace(raised=raised)
         averages = moving_average(losses[max(0, first - AVERAGED_STEPS) :])[first - last :]
         info = {
@@ -307,12 +295,12 @@ class MiniBatch(AbstractMethod):
             "inner_steps": np.asarray(record.num_inner)[: last - first],
             "num_steps": last - first,
         }
-        return state, info, self._outcome(state)
+        return state, info, self._outcome(work, state)
 
-    def _outcome(self, state: State) -> Outcome | None:
+    def _outcome(self, work: Work, state: State) -> Outcome | None:
         done = np.isfinite(state.losses)
         if state.num_steps >= min(_NUM_CALLS, self.num_steps) and not done.any():
-            return Outcome.NOT_POSITIVE_DEFINITE if _finite_equations(state) else Outcome.NOT_FINITE
+            return Outcome.NOT_POSITIVE_DEFINITE if _finite_equations(work, state) else Outcome.NOT_FINITE
         outcome = None
         if state.num_steps == self.num_steps:
             outcome = Outcome.FINISHED
@@ -321,14 +309,16 @@ class MiniBatch(AbstractMethod):
             if all(done[window].any() for window in windows):
                 before, now = (np.mean(state.losses[window][done[window]]) for window in windows)
                 outcome = Outcome.PLATEAU if now > before - _PLATEAU * abs(before) else None
-        return outcome if outcome is None or _finite_equations(state) else Outcome.NOT_FINITE
+        return outcome if outcome is None or _finite_equations(work, state) else Outcome.NOT_FINITE
 
-    def _drawn(self, state: State, first: int, num: int) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
+    def _drawn(
+        self, work: Work, state: State, first: int, num: int
+    ) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
         """The batches of the next steps: a table, and a row of it for each step."""
         num_points, seed = state.values.shape[0], state.seed
         first += state.start.num_steps  # the batches of an earlier run are not drawn again
-        if state.batches is not None:
-            return state.batches, drawn_centres(num_points, first, num, seed, replacement=self.replacement)
+        if work.batches is not None:
+            return work.batches, drawn_centres(num_points, first, num, seed, replacement=self.replacement)
         size = min(self.batch_size, num_points)
         return drawn_batches(self.sampler, num_points, size, first, num, seed), np.arange(num)
 
@@ -340,23 +330,24 @@ class MiniBatch(AbstractMethod):
     def _reached(self, state: State) -> Float[Array, "points operators"]:
         return state.values if state.output is None else state.output
 
-    def latent(self, state: State) -> Float[Array, " size"]:
-        return state.problem.table.scatter(self._reached(state))
+    def latent(self, work: Work, state: State) -> Float[Array, " size"]:
+        return work.problem.table.scatter(self._reached(state))
 
-    def predictor(self, setup: Setup, state: State) -> AbstractPredictor:
+    def predictor(self, work: Work, state: State) -> AbstractPredictor:
+        setup = work.setup
         rho = self.levels(setup, state.start)[-1].weight if self.final_proximal_weight is None else self.final_proximal_weight
         nugget, values = self.start_nugget(setup), self._reached(state)
         if self.prediction == "global":
             # One batch has no one to share carried values with: the collocation's own functionals will do.
             problem = self.problem(setup, point_table(setup.collocation))
-            values = problem.table.gather(self.latent(state))
+            values = problem.table.gather(self.latent(work, state))
             return global_representer(setup, problem, values, nugget, float(rho), self.max_escalations)
         size = min(self.batch_size, setup.collocation.num_points)
         metric = self._neighbour_metric(setup)
-        return LocalPredictor.around(state.problem, values, metric, nugget, float(rho), size, self.max_escalations)
+        return LocalPredictor.around(work.problem, values, metric, nugget, float(rho), size, self.max_escalations)
 
-    def notes(self, setup: Setup, state: State) -> tuple[str, ...]:
-        notes = []
+    def notes(self, work: Work, state: State) -> tuple[str, ...]:
+        setup, notes = work.setup, []
         if state.start.num_steps:
             weight = self.levels(setup, state.start)[0].weight
             notes.append(f"went on after {state.start.num_steps} earlier steps, from the proximal weight {weight:.1e}")
@@ -372,7 +363,8 @@ class MiniBatch(AbstractMethod):
     def _neighbour_metric(self, setup: Setup) -> Metric:
         return Metric.of(setup.kernels, len(setup.collocation.parts[0].points[0]), self.scaled_neighbours)
 
-    def _metric(self, setup: Setup, table: PointTable) -> Float[Array, "points operators"] | None:
+    def _metric(self, setup: Setup) -> Float[Array, " size"] | None:
+        r"""The diagonal of $Q$, one number per latent value; None: that of the Gram matrix."""
         size = setup.collocation.functionals.size
         if isinstance(self.proximal_metric, str) and self.proximal_metric == "gram-diagonal":
             return None
@@ -381,7 +373,7 @@ class MiniBatch(AbstractMethod):
             raise ValueError(
                 f"`proximal_metric`: {size} positive numbers are needed, one per latent value; came shape {metric.shape}."
             )
-        return jnp.where(table.latent < size, table.gather(jnp.asarray(metric)), 1.0)
+        return jnp.asarray(metric)
 
 
 def _table(setup: Setup) -> PointTable:
@@ -390,9 +382,9 @@ def _table(setup: Setup) -> PointTable:
     return point_table(setup.collocation, carry_values=True)
 
 
-def _finite_equations(state: State) -> bool:
+def _finite_equations(work: Work, state: State) -> bool:
     """Whether the equations are numbers at the values reached: batches where they are not have been skipped."""
-    problem, points = state.problem, jnp.arange(state.values.shape[0])
+    problem, points = work.problem, jnp.arange(state.values.shape[0])
     unit = jnp.ones(state.values.T.shape)
     psi, residual = eqx.filter_jit(problem.linearized)(points, eqx.filter_jit(problem.retract)(points, state.values), unit)
     return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
