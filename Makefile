@@ -2,6 +2,7 @@
 # make test    the tests
 # make lint    formatting, lint and types
 # make bench   the benchmark tables of this machine
+# make mutants deliberate faults in the numerics, one at a time: does a test find each? Takes an hour
 # make clean   remove results and caches; `make distclean` the environment too
 
 PYTHON  ?= python3
@@ -20,7 +21,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean distclean
+.PHONY: demo test lint bench mutants clean distclean
 
 demo: $(VENV)/.installed-run
 	$(BIN)/gpde solve elliptic --output results/elliptic
@@ -36,6 +37,9 @@ lint: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks $(ARGS)
+
+mutants: $(VENV)/.installed-test
+	$(BIN)/python -m tests.mutants --workers $(WORKERS) $(ARGS)
 
 clean:
 	rm -rf results build dist .pytest_cache .ruff_cache .hypothesis .benchmarks
