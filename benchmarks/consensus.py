@@ -19,7 +19,7 @@ from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.methods.consensus.linearization import linearized, starting_values
 from gpde.methods.consensus.system import reduce_patches
 from gpde.solution._solve import solve
-from gpde.solution.report import errors
+from gpde.solution.errors import Predictions, errors
 
 
 def best(call: Callable[[], None], repeats: int) -> float:
@@ -86,7 +86,7 @@ def patch_sizes(quick: bool) -> Table:
         out.add_column(column, justify="right")
 
     def row(name: str, size: str, patches: str, method: AbstractMethod) -> None:
-        found = [errors(solve(problem, method=method, seed=seed, **settings), grid) for seed in seeds]
+        found = [errors(Predictions(solve(problem, method=method, seed=seed, **settings)), grid) for seed in seeds]
         linf, l2 = (float(np.median([e[key] for e in found])) for key in ("linf", "l2"))
         out.add_row(name, size, patches, f"{linf:.1e}", f"{l2:.1e}")
 

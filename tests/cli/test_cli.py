@@ -20,6 +20,7 @@ from gpde.gallery import GALLERY, get
 from gpde.kernels import Gaussian, Matern, Product
 from gpde.kernels.text import kernel_text
 from gpde.solution.report import strict
+from gpde.solution.solution import Solution
 
 FAST = ["poisson", "--num-interior", "60", "--num-boundary", "30", "--seed", "4"]
 
@@ -47,10 +48,18 @@ def run_process(*arguments: Any, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def solved(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A run of `gpde solve`, and the folder it wrote to."""
-    folder = tmp_path_factory.mktemp("solved")
-    result = run("solve", *FAST, "--output", folder, "--json", folder / "report.json")
+    """A run of `gpde solve`, the folder it wrote to; in `result.predicted` the points at which it asked for values."""
+    folder, predicted, call = tmp_path_factory.mktemp("solved"), [], Solution.__call__
+
+    def watched(self: Solution, points: Any, **options: Any) -> np.ndarray:
+        predicted.append(points)
+        return call(self, points, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Solution, "__call__", watched)
+        result = run("solve", *FAST, "--output", folder, "--json", folder / "report.json")
     assert result.exit_code == 0, result.output
+    result.predicted = predicted
     return result, folder
 
 
@@ -132,6 +141,7 @@ def test_solve_prints_how_good_the_solution_is(solved):
     assert "converged" in result.stdout
     assert f"{report['errors']['linf']:.2e}" in result.stdout
     assert "60 interior + 30 boundary" in result.stdout
+    assert all(f"{seconds:.2f} s" in result.stdout for seconds in report["seconds"].values())
     assert "step   1" in result.stderr
 
 
@@ -149,7 +159,9 @@ def test_the_report_has_the_promised_keys(solved):
     }  # fmt: skip
     assert (report["problem"], report["method"], report["result"]) == ("poisson", "full-batch", "converged")
     assert (report["num_points"], report["num_interior"], report["seed"]) == (90, 60, 4)
-    assert set(report["seconds"]) == {"compile", "run"}
+    parts = ("start", "compile", "run", "prediction", "files", "picture")
+    assert set(report["seconds"]) == {*parts, "total"}
+    assert sum(report["seconds"][part] for part in parts) == pytest.approx(report["seconds"]["total"])
     assert report["settings"]["num_boundary"] == 30
     assert report["settings"]["kernel"] == "Gaussian(lengthscale=0.3)"
     assert set(report["settings"]) >= set(flags.METHODS["full-batch"].fields) | {"nugget", "sampling", "functionals"}
@@ -170,6 +182,12 @@ def test_the_errors_of_the_report_are_those_of_the_saved_solution(solved):
         difference = solution(points) - exact(points)
         assert report[key]["linf"] == pytest.approx(np.abs(difference).max(), rel=1e-6)
         assert report[key]["l2"] == pytest.approx(np.sqrt(np.mean(difference**2)), rel=1e-6)
+
+
+def test_one_command_predicts_a_point_once(solved):
+    points = np.concatenate(solved[0].predicted)
+    assert len(points) == 60 * 60 + 90
+    assert len(np.unique(points, axis=0)) == len(points)
 
 
 def test_json_on_standard_output_is_alone_there_even_if_the_file_prints(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -19,15 +20,19 @@ def solve(folder, home):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     environment["XDG_CACHE_HOME"] = str(home)
     command = [sys.executable, "-W", "error", "-c", "from gpde.cli import main; main()", "solve", *TINY]
+    began = time.perf_counter()
     ended = subprocess.run(
         [*command, "--output", str(folder)], capture_output=True, text=True, check=False, cwd=folder, env=environment
     )
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+    took = time.perf_counter() - began
     programs = home / "gpde" / "programs"
     kept = {file.name: file.stat().st_mtime_ns for file in programs.iterdir()} if programs.is_dir() else {}
     with np.load(folder / "solution.npz") as file:
         arrays = {name: array for name, array in file.items() if name != "header"}
-    return json.loads(ended.stdout), arrays, kept
+    report = json.loads(ended.stdout)
+    assert 0.8 * took < report["seconds"]["total"] < took  # the rest is writing the report, and going
+    return report, arrays, kept
 
 
 def test_the_second_command_reads_what_the_first_has_compiled_and_gives_the_same_bits(tmp_path):

@@ -15,7 +15,7 @@ from gpde.domains import AbstractDomain, Box, SpaceTime
 from gpde.kernels import Gaussian
 from gpde.operators import laplacian
 from gpde.paper.panels import Map
-from gpde.solution.errors import error_points
+from gpde.solution.errors import Predictions, error_points, errors
 from gpde.solution.report import report
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -186,3 +186,29 @@ def test_a_periodic_coordinate_has_no_outside():
     assert line.outside(x).tolist() == [True, False, True]
     mixed = gpde.solve(problem, Gaussian(1.0, period={0: period}) + Gaussian(1.0), num_interior=20, num_boundary=1)
     assert mixed.outside(x).tolist() == [True, False, True]
+
+
+def test_values_and_truth_are_computed_once_however_they_are_asked_for():
+    asked = []
+
+    class Counted:
+        problem = gpde.Problem(
+            domain=Box(0.0, 1.0), equations={"interior": lambda u, x: u(x) - x[0] ** 2}, reference=lambda x: x[0] ** 2
+        )
+
+        def __call__(self, points):
+            asked.append(len(points))
+            return points[:, 0] ** 2 + 0.1 * points[:, 0]
+
+    solution: Any = Counted()
+    predictions = Predictions(solution)
+    grid, points = np.linspace(0, 1, 5)[:, None], np.array([[0.3], [0.5]])
+    predictions.together(grid, points)
+    assert asked == [7]
+    np.testing.assert_allclose(predictions.values(points), points**2 + 0.1 * points, rtol=1e-15)
+    truth: Any = predictions.truth(points.copy())
+    np.testing.assert_allclose(truth, points**2, rtol=1e-15)
+    assert errors(predictions, grid)["linf"] == pytest.approx(0.1)
+    assert asked == [7]
+    predictions.values(points[:1])
+    assert asked == [7, 1]

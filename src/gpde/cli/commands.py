@@ -1,6 +1,7 @@
 """The command line. jax and matplotlib are imported inside commands, so that help answers at once."""
 
 import contextlib
+import gc
 import json
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpde.cli import flags
+from gpde.cli import flags, start
 from gpde.cli.inputs import kernel_of, problem_in
 from gpde.cli.start import prepare_jax
 from gpde.cli.terminal import blaming, console, errors_in_words, fail, progress
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from gpde.methods.run import Callback
     from gpde.problem.problem import Problem
-    from gpde.solution.solution import Solution
 
 app = typer.Typer(
     help="Nonlinear partial differential equations, solved with Gaussian processes.",
@@ -37,7 +37,11 @@ SavedSolution = Annotated[Path, typer.Argument(metavar="FILE.npz", help="A saved
 
 def main() -> None:
     """The entry point of the `gpde` command."""
-    app()
+    start.own_process = True
+    try:
+        app()
+    finally:
+        gc.freeze()  # half a second of looking for garbage in modules, just before the process returns its memory at once
 
 
 def _print_version(wanted: bool) -> bool:
@@ -100,6 +104,7 @@ def solve(
 
     What is not given is as the problem says by default.
     """
+    clock = start.clock()
     out = console(stderr=json_file == "-")
     with errors_in_words(), contextlib.redirect_stdout(sys.stderr) if json_file == "-" else contextlib.nullcontext():
         given = {key: value for key, value in generated.items() if value is not None}
@@ -112,12 +117,14 @@ def solve(
 
         import gpde.methods
         from gpde.solution._solve import solve as solve_problem
+        from gpde.solution.errors import Predictions
+        from gpde.solution.plotting import plot_solution
         from gpde.solution.report import report, table
         from gpde.solution.solution import load
 
-        start = None if initial is None else load(initial)
+        earlier = None if initial is None else load(initial)
 
-        with progress(quiet) as callback, blaming(file):
+        with clock.during("run"), progress(quiet) as callback, blaming(file):
             solution = solve_problem(
                 problem,
                 kernel_of(problem, kernel, lengthscale, kernel_amplitude),
@@ -128,25 +135,34 @@ def solve(
                 seed=seed,
                 nugget=nugget,
                 functionals=functionals,
-                initial=start,
+                initial=earlier,
                 callback=callback,
             )
         stopped = solution.result.outcome.name == "INTERRUPTED"
         if stopped and solution.result.num_steps == 0:
             fail("interrupted before the first step; nothing was written.", code=130)
         folder = output or Path("results") / (file.stem if file else name)
+        if save or figure:
+            folder.mkdir(parents=True, exist_ok=True)
+        predictions = Predictions(solution, lambda: clock.during("prediction"))
         try:
-            written = write_files(solution, folder, save=save, figure=figure, std=std)
-            data = report(solution)
+            if save:
+                with clock.during("files"):
+                    solution.save(folder / "solution.npz")
+            data = report(solution, predictions)
+            if figure:
+                with clock.during("picture"):
+                    plot_solution(solution, folder / "figure.png", std=std, predictions=predictions)
         except ValueError as error:
             if solution.result.failed:  # there may be nothing to show of it: how it ended says more
                 raise RuntimeError(str(solution.result)) from error
             raise
         data["settings"] |= parameters
+        data["seconds"] = shared_out(clock.seconds, solution.seconds.compile)
         if not quiet:
             out.print(f"[bold]{problem.name}[/]   [dim]{entry.equation if entry else file}[/]", highlight=False)
             out.print(table(solution, data))
-            for path in written:
+            for path in (folder / "solution.npz",) * save + (folder / "figure.png",) * figure:
                 out.print(f"[cyan]wrote [/]  {path}", highlight=False, soft_wrap=True)
     if json_file is not None:
         write_json(data, json_file)
@@ -345,18 +361,11 @@ def named_problem(name: str, parameters: dict[str, Any]) -> "Problem":
     return problem_in(Path(name)) if entry is None else entry.build(**chosen)
 
 
-def write_files(solution: "Solution", folder: Path, *, save: bool, figure: bool, std: bool) -> list[Path]:
-    """Writes what is wanted into a folder, and says which files that made."""
-    written = []
-    if save or figure:
-        folder.mkdir(parents=True, exist_ok=True)
-    if save:
-        written.append(folder / "solution.npz")
-        solution.save(str(written[-1]))
-    if figure:
-        written.append(folder / "figure.png")
-        solution.plot(str(written[-1]), std=std)
-    return written
+def shared_out(seconds: dict[str, float], compiling: float) -> dict[str, float]:
+    """The clock of a command with what the solve compiled as a line of its own; `total` is the sum of all others."""
+    names = ("start", "compile", "run", "prediction", "files", "picture")
+    both = seconds | {"compile": compiling, "run": seconds["run"] - compiling}
+    return {name: both[name] for name in names if name in both} | {"total": sum(seconds.values())}
 
 
 def write_json(data: dict[str, Any], file: str) -> None:

@@ -4,7 +4,13 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from gpde.machine.wall_clock import WallClock
+
+# Whether this process was started for one command alone: its time then counts from there.
+own_process = False
 # A program takes ten kilobytes to a megabyte: these are thousands of runs.
 _MAX_BYTES = 500_000_000
 
@@ -21,6 +27,13 @@ def prepare_jax(*, cache: bool = True) -> None:
         jax.config.update("jax_enable_compilation_cache", False)
     elif jax.config.values["jax_compilation_cache_dir"] is None:  # else the user has chosen where they are kept
         keep_programs(programs_folder())
+
+
+def clock() -> "WallClock":
+    """The clock of a command, which runs."""
+    from gpde.machine.wall_clock import WallClock, process_age
+
+    return WallClock("start", process_age() if own_process else 0.0)
 
 
 def programs_folder() -> Path:

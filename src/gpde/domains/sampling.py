@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import qmc
 
 SAMPLINGS = ("uniform", "sobol", "halton", "grid")
 
@@ -23,9 +22,13 @@ def unit_points(
         case "uniform":
             return rng.random((num, num_axes))
         case "sobol":
+            from scipy.stats import qmc  # here: scipy.stats takes as long to import as jax
+
             # The head of a sequence of 2^k points: SciPy warns about any other length.
             return qmc.Sobol(num_axes, rng=rng).random_base2(math.ceil(math.log2(num)))[:num]
         case "halton":
+            from scipy.stats import qmc
+
             return qmc.Halton(num_axes, rng=rng).random(num)
         case "grid":
             return _rows(num, extent)

@@ -1,5 +1,8 @@
 """How far a solution is from the truth, at points inside the domain."""
 
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import jax
@@ -43,10 +46,58 @@ def reference_values(
     return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(points)))
 
 
-def errors(solution: "Solution", points: Float[np.ndarray, "points dim"]) -> dict[str, float | None]:
+class Predictions:
+    """A solution and its truth at points, one column per field, each computed once: a report and a figure share them.
+
+    `during`: entered while something is computed, so that a clock can tell.
+    """
+
+    def __init__(
+        self, solution: "Solution", during: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> None:
+        self.solution = solution
+        self._during = during
+        self._known: dict[tuple[str, bytes], Float[np.ndarray, "points fields"]] = {}
+
+    def values(self, points: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "points fields"]:
+        """The fields."""
+        return self._once("values", points, self.solution)
+
+    def std(self, points: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "points fields"]:
+        """Their standard deviations."""
+        return self._once("std", points, self.solution.std)
+
+    def truth(self, points: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "points fields"] | None:
+        """The exact solution; None where it is not known."""
+        problem = self.solution.problem
+        if problem is None or problem.reference is None:
+            return None
+        return self._once("truth", points, lambda where: reference_values(problem, where))
+
+    def together(self, *sets: Float[np.ndarray, "_ dim"]) -> None:
+        """Computes values and truth at several sets of points, as one: every size of a set is a program to compile."""
+        joined = np.concatenate(sets)
+        ends = np.cumsum([len(points) for points in sets])[:-1]
+        for name, compute in (("values", self.values), ("truth", self.truth)):
+            columns = compute(joined)
+            if columns is not None:
+                for points, own in zip(sets, np.split(columns, ends), strict=True):
+                    self._known[name, points.tobytes()] = own
+
+    def _once(
+        self, name: str, points: Float[np.ndarray, "points dim"], compute: Callable[..., np.ndarray | None]
+    ) -> Float[np.ndarray, "points fields"]:
+        key = name, points.tobytes()
+        if key not in self._known:
+            with self._during():
+                self._known[key] = np.asarray(compute(points)).reshape(len(points), -1)
+        return self._known[key]
+
+
+def errors(predictions: Predictions, points: Float[np.ndarray, "points dim"]) -> dict[str, float | None]:
     r"""$\max|u - u^*|$ and $\sqrt{\mathrm{mean}\,|u - u^*|^2}$ at points, over all fields; None without a reference."""
-    truth = reference_values(solution.problem, points)
+    truth = predictions.truth(points)
     if truth is None:
         return {"linf": None, "l2": None}
-    difference = np.abs(solution(points).reshape(truth.shape) - truth)
+    difference = np.abs(predictions.values(points) - truth)
     return {"linf": float(difference.max()), "l2": float(np.sqrt(np.mean(difference**2)))}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gpde.solution.errors import grid_shape, reference_values
+from gpde.solution.errors import Predictions, grid_shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,14 +16,19 @@ _BLUE, _ORANGE, _GREY = "#2c5d8a", "#d1603d", "#555555"
 
 
 def plot_solution(
-    solution: Any, path: str | os.PathLike[str] | None = None, grid: Sequence[int] | None = None, *, std: bool = False
+    solution: Any,
+    path: str | os.PathLike[str] | None = None,
+    grid: Sequence[int] | None = None,
+    *,
+    std: bool = False,
+    predictions: Predictions | None = None,
 ) -> "Figure":
     """A figure with one row per field; saved if a path is given.
 
     In one dimension the solution with its band of two standard deviations; in two the truth where it is known, the
     solution, the error and the points; in more the same on the plane of the first two coordinates through the middle of
     the others. What lies outside the domain is left white. The last panel is the history. `grid` is the number of points
-    along each coordinate drawn, `std` adds a panel of the standard deviation.
+    along each coordinate drawn, `std` adds a panel of the standard deviation; `predictions` are those that a report has made.
     """
     # The object interface: pyplot would keep every figure alive, and choose a window system for it.
     from matplotlib import rc_context
@@ -33,7 +38,9 @@ def plot_solution(
     with rc_context(_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
-        (_draw_lines if solution.domain.dim == 1 else _draw_planes)(figure, solution, grid, std)
+        (_draw_lines if solution.domain.dim == 1 else _draw_planes)(
+            figure, solution, grid, std, Predictions(solution) if predictions is None else predictions
+        )
         if path is not None:
             figure.savefig(path, dpi=160)
     return figure
@@ -56,18 +63,17 @@ _STYLE: Any = {
 }
 
 
-def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool) -> None:
+def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool, predictions: Predictions) -> None:
     """One coordinate: a line per field, its band, the truth and the points; below it the error."""
     del std  # the band is always there
     problem, domain, fields = solution.problem, solution.domain, solution.fields
     x = domain.test_points(grid or grid_shape(1, problem))
-    values, spread = (f(x).reshape(len(x), -1) for f in (solution, solution.std))
-    truth = reference_values(problem, x)
+    values, spread, truth = predictions.values(x), predictions.std(x), predictions.truth(x)
     num_columns = 2 + (truth is not None)
     figure.set_size_inches(3.3 * num_columns, 2.5 * len(fields))
     panels = figure.subplots(len(fields), num_columns, squeeze=False)
     points = np.concatenate(list(solution.points.values()))
-    at_points = solution(points).reshape(len(points), -1)
+    at_points = predictions.values(points)
     for row, field in enumerate(fields):
         main, *others = panels[row]
         u, two = values[:, row], 2 * spread[:, row]
@@ -100,14 +106,13 @@ def _draw_observations(axes: "Axes", observations: Any) -> None:
             )
 
 
-def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool) -> None:
+def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool, predictions: Predictions) -> None:
     """Two coordinates, or the first two with the others at their middle: a panel for each thing to see."""
     problem, domain, fields = solution.problem, solution.domain, solution.fields
     # A picture deserves as many points as it has; the test grid of a problem in space may be coarse.
     plane = _Plane(domain, tuple(grid or (grid_shape(2, problem) if domain.dim == 2 else (60, 60))))
-    values = solution(plane.points).reshape(len(plane.points), -1)
-    truth = reference_values(problem, plane.points)
-    spread = solution.std(plane.points).reshape(len(plane.points), -1) if std else None
+    values, truth = predictions.values(plane.points), predictions.truth(plane.points)
+    spread = predictions.std(plane.points) if std else None
 
     num_images = 1 + 2 * (truth is not None) + std
     rows, history = _panels(figure, len(fields), num_images + 1)

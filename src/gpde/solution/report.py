@@ -11,19 +11,34 @@ from rich.table import Table
 
 from gpde.kernels.text import kernels_text
 from gpde.machine import memory
-from gpde.solution.errors import error_points, errors
+from gpde.solution.errors import Predictions, error_points, errors
 from gpde.solution.solution import Solution
 
+# What a command does, in the order of its clock.
+_PHASES = {
+    "start": "Python and its packages, the problem",
+    "compile": "of the solve",
+    "run": "points, steps, a look at what came out",
+    "prediction": "at the test grid and the points, and what the picture needs",
+    "files": "solution.npz",
+    "picture": "figure.png",
+}
 
-def report(solution: Solution) -> dict[str, Any]:
+
+def report(solution: Solution, predictions: Predictions | None = None) -> dict[str, Any]:
     r"""Everything a run is judged by, as strict JSON.
 
     Errors are $\max|u - u^*|$ and $\sqrt{\mathrm{mean}\,|u - u^*|^2}$, over all fields: on the problem's test grid and at
-    the points of the solve. They are None where the problem has no reference solution.
+    the points of the solve. They are None where the problem has no reference solution. `seconds` are those of the solve.
+    `predictions` are those of this solution, for a figure to share.
     """
     problem, result = solution.problem, solution.result
     if problem is None:
         raise ValueError("`report`: the solution was loaded without its problem; pass `problem=` to `gpde.load`.")
+    predictions = Predictions(solution) if predictions is None else predictions
+    grid, points = error_points(problem), np.concatenate(list(solution.points.values()))
+    if problem.reference is not None:
+        predictions.together(grid, points)
     counts = {part: len(points) for part, points in solution.points.items()}
     data = {
         "problem": problem.name,
@@ -32,8 +47,8 @@ def report(solution: Solution) -> dict[str, Any]:
         "num_interior": counts.get("interior", 0),
         "seed": solution.settings.get("seed"),
         "result": result.outcome.name.lower(),
-        "errors": errors(solution, error_points(problem)),
-        "errors_at_points": errors(solution, np.concatenate(list(solution.points.values()))),
+        "errors": errors(predictions, grid),
+        "errors_at_points": errors(predictions, points),
         "residual_at_points": result.at_points,
         "residual_between_points": result.between_points,
         "seconds": dataclasses.asdict(solution.seconds),
@@ -91,6 +106,10 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
     if result.between_points:
         numbers = "   ".join(f"{part} [bold]{number:.1e}[/]" for part, number in result.between_points.items())
         grid.add_row("misfit", f"{numbers}   [dim]between the points, in units of the equations' terms[/]")
-    grid.add_row("time", f"{seconds['run']:.2f} s   [dim]and {seconds['compile']:.2f} s to compile[/]")
+    total = seconds.get("total", seconds["compile"] + seconds["run"])
+    grid.add_row("time", f"[bold]{total:.2f} s[/]")
+    for name, text in _PHASES.items():
+        if name in seconds:
+            grid.add_row("", f"{seconds[name]:{len(f'{total:.2f}')}.2f} s   {name:<10}   [dim]{text}[/]")
     grid.add_row("memory", f"{data['peak_memory_mb']:.0f} MB")
     return grid
