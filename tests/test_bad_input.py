@@ -15,17 +15,24 @@ import tempfile
 from pathlib import Path
 
 import jax.numpy as jnp
+import meshio
 import numpy as np
 import pytest
 
 import gpde
 from gpde import (
+    Ball,
     Box,
+    Ellipsoid,
     FullBatch,
     Gaussian,
     Matern,
+    Mesh,
     Observations,
+    PointCloud,
+    Polygon,
     Problem,
+    SignedDistance,
     SpaceTime,
     directional,
     divergence,
@@ -63,8 +70,122 @@ def data(points=PLACES, values=(1.0, 2.0, 3.0), **changes):
     return Observations(points, np.asarray(values), **changes)
 
 
+def mesh(kinds=("line", "triangle"), **changes):
+    """The unit square in two triangles, its lower side with the tag 3."""
+    cells = [("line", [[0, 1]]), ("triangle", [[0, 1, 2], [0, 2, 3]])]
+    kept = [cell for cell in cells if cell[0] in kinds]
+    tags = [np.full(len(cell), 3) for _, cell in kept]
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "square.msh"
+        data = {"gmsh:physical": tags, "gmsh:geometrical": tags}
+        meshio.Mesh(square, kept, cell_data=data).write(path, file_format="gmsh22", binary=False)
+        return Mesh(path, **changes)
+
+
 # Each kind of mistake: a call, and what its message must say.
 CASES = {
+    # --- geometry
+    "a radius of zero": (lambda: Ball((0, 0), 0), r"`Ball`: `radius` is a finite number above zero; got 0"),
+    "a radius below zero": (lambda: Ball((0, 0), -1.0), r"`Ball`: `radius` is a finite number above zero; got -1"),
+    "a centre that is not finite": (lambda: Ball((0, np.nan), 1), r"`Ball`: `centre` is a finite number, or one for each"),
+    "semi-axes of another dimension": (
+        lambda: Ellipsoid((0, 0), (1, 2, 3)),
+        r"`Ellipsoid`: `semi_axes` is a length above zero for each of 2 coordinates",
+    ),
+    "a semi-axis below zero": (lambda: Ellipsoid((0, 0), (1, -2)), r"`Ellipsoid`: `semi_axes` is a length above zero"),
+    "a polygon of two vertices": (lambda: Polygon([(0, 0), (1, 1)]), r"`Polygon`: `vertices` are three or more points \(x, y\)"),
+    "a polygon in space": (lambda: Polygon(np.eye(4, 3)), r"`vertices` are three or more points .*shape \(4, 3\)"),
+    "a polygon that crosses itself": (
+        lambda: Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]),
+        r"crosses or touches itself \(Self-intersection\[0.5 0.5\]\). Check the order of the vertices",
+    ),
+    "a polygon on a line": (lambda: Polygon([(0, 0), (1, 1), (2, 2)]), r"`Polygon`: `vertices` (go round|lie on a line)"),
+    "a vertex twice in a row": (lambda: Polygon([(0, 0), (1, 0), (1, 0), (0, 1)]), r"the same point twice in a row; leave one"),
+    "a vertex that is not finite": (lambda: Polygon([(0, 0), (1, np.inf), (0, 1)]), r"hold 1 values that are not finite"),
+    "a hole outside": (
+        lambda: Polygon([(0, 0), (1, 0), (0, 1)], holes={"gap": [(2, 2), (3, 2), (2, 3)]}),
+        r"the hole 'gap' does not lie inside the polygon",
+    ),
+    "holes that overlap": (
+        lambda: Polygon([(0, 0), (9, 0), (0, 9)], holes=[[(1, 1), (3, 1), (1, 3)], [(1.5, 1.2), (3, 1.5), (1.2, 2)]]),
+        r"the holes touch or overlap .*make them one",
+    ),
+    "a hole called as a side": (
+        lambda: Polygon([(0, 0), (9, 0), (0, 9)], holes={"side0": [(1, 1), (3, 1), (1, 3)]}),
+        r"a hole is called 'side0', which is a part already",
+    ),
+    "a difference with nothing left": (lambda: SQUARE - Ball((0.5, 0.5), 2), r"`Difference`: .* leave nothing; check where"),
+    "an intersection of strangers": (lambda: SQUARE & Ball((5, 5), 1), r"`Intersection`: .* leave nothing; check where they"),
+    "a union of two dimensions": (lambda: SQUARE | Box(0, 1), r"`Union`: the operands have 2 and 1 coordinates; give two"),
+    "a difference in space-time": (
+        lambda: SpaceTime(SQUARE, 0, 1) - Box((0, 0, 0), (1, 1, 1)),
+        r"`Difference`: operands are domains in space; write `SpaceTime\(a - b, start, stop\)`",
+    ),
+    "time in time": (lambda: SpaceTime(SpaceTime((0, 1), 0, 1), 0, 1), r"`SpaceTime`: `space` has a time already"),
+    "a function that is negative nowhere": (
+        lambda: SignedDistance(lambda x: x[0] ** 2 + 1.0, (-1, -1), (1, 1)),
+        r"`function` is negative nowhere between",
+    ),
+    "a function that is negative up to the box": (
+        lambda: SignedDistance(lambda x: x[0] ** 2 - 0.1, (-1, -1), (1, 1)),
+        r"negative on a side of the box .* Give a larger box, or cut with one",
+    ),
+    "a function of the wrong kind": (
+        lambda: SignedDistance(lambda x: x.radius, (-1, -1), (1, 1)),
+        r"`function` could not be evaluated at the point .*AttributeError.*a function of one point",
+    ),
+    "a function with several values": (
+        lambda: SignedDistance(lambda x: x, (-1, -1), (1, 1)),
+        r"`function` gives one number for one point; got an array of shape \(2,\)",
+    ),
+    "a function that is not finite": (
+        lambda: SignedDistance(lambda x: jnp.log(x[0]), (-1, -1), (1, 1)),
+        r"`function` is not finite at \[",
+    ),
+    "no function": (lambda: SignedDistance(3.0, (-1, -1), (1, 1)), r"`function` is a function of one point, negative inside"),
+    "a predicate that holds nowhere": (
+        lambda: SQUARE.with_parts(inflow=lambda x: x[0] < -1),
+        r"`with_parts`: the part 'inflow' is empty: its predicate holds on no point of the boundary",
+    ),
+    "a predicate behind another": (
+        lambda: SQUARE.with_parts(all=lambda x: x[0] > -1, left_too=lambda x: x[0] < 0.1),
+        r"the part 'left_too' is empty: .* not in a part named before it",
+    ),
+    "a predicate that is a number": (lambda: SQUARE.with_parts(inflow=1), r"'inflow' is given by a function of one point; got 1"),
+    "a part that is there already": (lambda: SQUARE.with_parts(left=lambda x: x[0] < 1), r"has a part 'left' already; choose"),
+    "no predicate": (lambda: SQUARE.with_parts(), r"`with_parts`: give a predicate for each new part"),
+    "normals that are not unit": (
+        lambda: PointCloud(PLACES, [(0, 0), (1, 1)], [(1, 0), (0, 2)]),
+        r"`PointCloud`: `normals` have length 1; one on 'boundary' has 2. Divide each by its length",
+    ),
+    "a normal too few": (lambda: PointCloud(PLACES, [(0, 0), (1, 1)], [(1, 0)]), r"`normals` has one normal for each point"),
+    "a cloud with a point twice": (lambda: PointCloud(PLACES, PLACES), r"`PointCloud`: 3 points are repeated; remove them"),
+    "a cloud of another dimension": (lambda: PointCloud(PLACES, [(0, 0, 0)]), r"`boundary` on 'boundary' has shape \(num, 2\)"),
+    "normals that are not known": (
+        lambda: PointCloud(PLACES, [(0, 0), (1, 1)]).normal("boundary", [(0, 0)]),
+        r"the normals are not known; give them, as `PointCloud\(points, boundary, normals\)`",
+    ),
+    "a mesh that is not there": (lambda: Mesh("nowhere.msh"), r"`Mesh`: there is no file 'nowhere.msh'"),
+    "a file that is no mesh": (lambda: Mesh(__file__), r"`Mesh`: meshio cannot read '.*test_bad_input.py'"),
+    "a mesh with an unknown tag": (lambda: mesh(names={"inflow": 7}), r"calls the tag 7 'inflow', but the boundary .* has 3"),
+    "a part that a mesh has not": (
+        lambda: problem(domain=mesh(), equations={"inflow": zero}),
+        r"no part 'inflow' in the domain. Equations may hold on: interior, boundary, ",
+    ),
+    "a mesh of lines": (lambda: mesh(kinds=("line",)), r"has line; triangles, quadrilaterals or tetrahedra are needed"),
+    "points outside a disk": (
+        lambda: solve(problem(domain=Ball((0, 0), 1)), points={"interior": [(0.9, 0.9)]}),
+        r"`points\['interior'\]`: 1 of 1 points do not lie there, for instance \[0.9 0.9\]",
+    ),
+    "boundary points off a circle": (
+        lambda: solve(problem(domain=Ball((0, 0), 1)), points={"boundary": [(0.0, 0.99)]}),
+        r"`points\['boundary'\]`: 1 of 1 points do not lie there",
+    ),
+    "observations outside a polygon": (
+        lambda: problem(domain=Polygon([(0, 0), (0.1, 0), (0, 0.1)]), observations=data()),
+        r"`Observations`: 2 of 3 points lie outside Polygon",
+    ),
     # --- the problem
     "domain given as corners": (
         lambda: problem(domain=((0, 0), (1, 1))),

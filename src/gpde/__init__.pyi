@@ -1,5 +1,11 @@
 from . import gallery as gallery
+from .domains import Ball as Ball
 from .domains import Box as Box
+from .domains import Ellipsoid as Ellipsoid
+from .domains import Mesh as Mesh
+from .domains import PointCloud as PointCloud
+from .domains import Polygon as Polygon
+from .domains import SignedDistance as SignedDistance
 from .domains import SpaceTime as SpaceTime
 from .kernels import FunctionKernel as FunctionKernel
 from .kernels import Gaussian as Gaussian

@@ -139,3 +139,17 @@ def test_observations_are_compared_by_identity():
     data = Observations(np.array([[0.5], [0.7]]), np.array([1.0, 2.0]))
     assert data != Observations(data.points, data.values)
     assert len({data, data}) == 1
+
+
+def test_an_equation_on_a_more_special_part_wins_over_one_on_the_boundary_and_on_a_side():
+    domain = Box((0, 0), (1, 1)).with_parts(inflow=lambda x: (x[0] < 1e-6) & (x[1] < 0.25))
+    equations = {"interior": elliptic, "boundary": dirichlet, "left": flux, "inflow": dirichlet}
+    stated = Problem(domain, equations)
+    assert stated.atoms("boundary") == ("right", "bottom", "top")
+    assert stated.atoms("left") == ("left - inflow",)
+    points = stated.sample(10, 64)
+    assert points["left"][:, 1].min() > 0.25 > points["inflow"][:, 1].max()
+    assert "boundary = right + bottom + top" in stated.text()
+    assert "left = left - inflow" in stated.text()
+    # Without an equation of its own a piece stays with what it is a piece of.
+    assert Problem(domain, {"left": flux}).atoms("left") == ("left & inflow", "left - inflow")

@@ -125,7 +125,7 @@ Functionals = Annotated[
 Nugget = Annotated[float | None, _option(text="What is added to the diagonal of covariances, relative to it.", panel=_METHOD)]
 NumInterior = Annotated[int | None, _option(text="Points inside the domain.", panel=_POINTS)]
 NumBoundary = Annotated[int | None, _option(text="Points elsewhere, shared out by length or area.", panel=_POINTS)]
-Sampling = Annotated[str, _option(text="uniform, sobol, halton or grid. [default: uniform]", panel=_POINTS)]
+Sampling = Annotated[str, _option(text="uniform, sobol, halton, grid or poisson. [default: uniform]", panel=_POINTS)]
 Seed = Annotated[int, _option(text="The same seed gives the same bits. [default: 0]", panel=_POINTS)]
 Initial = Annotated[
     Path | None,

@@ -3,13 +3,17 @@
 import abc
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from gpde.domains.sampling import SAMPLINGS, count, generator, split, unit_points
+from gpde.domains.sampling import SAMPLINGS, between, count, generator, placed, split, spread
+
+if TYPE_CHECKING:
+    from gpde.domains.parts import WithParts
+    from gpde.domains.set_operations import Difference, Intersection, Union
 
 Points = Float[np.ndarray, "points dim"]
 Mask = Bool[np.ndarray, " points"]
@@ -18,8 +22,12 @@ Mask = Bool[np.ndarray, " points"]
 class AbstractDomain(abc.ABC):
     """A region whose parts have names: the interior, the pieces of its boundary, and unions of them.
 
-    A new geometry gives the abstract members below, each for *atomic* parts; names, unions, sampling and checks follow.
+    A new geometry gives the abstract members below, each for *atomic* parts; names, unions, sampling, checks, set operations
+    (`a | b`, `a & b`, `a - b`) and `with_parts` follow.
     """
+
+    # How far off its boundary a point may lie and count as on it, relative to the extent.
+    tolerance: float = 1e-9
 
     # --- what a geometry gives
 
@@ -46,11 +54,11 @@ class AbstractDomain(abc.ABC):
     @property
     @abc.abstractmethod
     def unions(self) -> Mapping[str, tuple[str, ...]]:
-        """The names that stand for several atoms: `{"boundary": ("left", "right")}`."""
+        """The names that stand for several atoms: `{"boundary": ("left", "right")}`. The more special come later."""
 
     @abc.abstractmethod
     def atom_extent(self, atom: str) -> Float[np.ndarray, " axes"]:
-        """Lengths of the atom along its own axes: as many as it has dimensions, none if it is a single point."""
+        """Lengths of the atom along the axes of the unit cube that `place` takes; none if it is a single point."""
 
     @abc.abstractmethod
     def atom_measure(self, atom: str) -> float:
@@ -58,11 +66,14 @@ class AbstractDomain(abc.ABC):
 
     @abc.abstractmethod
     def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
-        """Carries points of the unit cube to the atom so that uniform stays uniform; never onto the atom's own edge."""
+        """Carries points of the unit cube to the atom so that uniform stays uniform; never onto the atom's own edge.
+
+        A row of NaN rejects a point: where no such map is at hand, points of a box around the atom do, without those outside.
+        """
 
     @abc.abstractmethod
-    def contains(self, points: ArrayLike, tolerance: float = 1e-9) -> Mask:
-        """Which points lie in the closed domain, up to `tolerance` times its extent."""
+    def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        """Which points lie in the closed domain, up to `tolerance` (None: the domain's own) times its extent."""
 
     @abc.abstractmethod
     def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
@@ -77,7 +88,7 @@ class AbstractDomain(abc.ABC):
     def arguments(self) -> dict[str, Any] | None:
         """What the constructor was given, by name; None if an argument is not an attribute of that name.
 
-        A domain that keeps its arguments so can be written to a file.
+        A domain that keeps its arguments so can be written to a file, unless a function is among them.
         """
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names} if all(hasattr(self, name) for name in names) else None
@@ -98,9 +109,26 @@ class AbstractDomain(abc.ABC):
         return self.upper - self.lower
 
     @property
+    def units(self) -> Float[np.ndarray, " dim"]:
+        """The lengths in which coordinates are compared: one for all where they are lengths of one kind."""
+        return np.full(self.dim, np.prod(self.extent) ** (1 / self.dim))
+
+    @property
     def parts(self) -> tuple[str, ...]:
-        """Every name on which an equation may hold."""
+        """Every name on which an equation may hold, from the general to the special.
+
+        Where parts with equations overlap, the equations of the more special one hold: `"left"` rather than `"boundary"`.
+        """
         return (self.atoms[0], *self.unions, *self.atoms[1:])
+
+    def atom_dim(self, atom: str) -> int:
+        """Of how many dimensions the atom is: that of the domain for its interior, zero for a single point."""
+        return self.dim - (atom != "interior")
+
+    def has_chart(self, atom: str) -> bool:
+        """Whether `place` keeps points apart that are apart in the unit cube, so that rows of a grid stay rows."""
+        del atom
+        return True
 
     def covers(self, part: str) -> tuple[str, ...]:
         """The atoms a name stands for: all sides for `"boundary"`, itself for a side."""
@@ -115,12 +143,8 @@ class AbstractDomain(abc.ABC):
         return sum(self.atom_measure(atom) for atom in self.covers(part))
 
     def atom_share(self, atom: str) -> float:
-        """The atom's measure where lengths are in units of the domain: what points are shared out by.
-
-        As it stands here all coordinates are lengths of one kind; a geometry whose axes have units of their own knows better.
-        """
-        unit = np.prod(self.extent) ** (1 / self.dim)
-        return self.atom_measure(atom) / unit ** len(self.atom_extent(atom))
+        """The atom's measure in `units`: what points are shared out by."""
+        return self.atom_measure(atom) / float(np.prod(self.units)) ** (self.atom_dim(atom) / self.dim)
 
     def sample(self, part: str, num: int, *, sampling: str = "uniform", seed: int = 0) -> Points:
         """`num` points on a part, the same for the same seed, strictly inside it: off the boundary, off the corners.
@@ -129,35 +153,59 @@ class AbstractDomain(abc.ABC):
         - `"sobol"`, `"halton"`: low-discrepancy sequences, scrambled with the seed.
         - `"grid"`: cell centres of a tensor grid of about square cells; where `num` does not factor into one, rows
           whose lengths differ by one. The seed plays no part.
+        - `"poisson"`: Poisson disks, random points none of which are close: what is left of five times as many when of the
+          closest two one is taken away again and again.
 
         A union shares `num` out over its atoms in proportion to `atom_share`, whatever the units of the axes. An atom that is
         a single point (an end of an interval) gives that point once however many are asked for: a repeated point makes a
         Gram matrix singular.
         """
-        atoms = self.covers(part)
+        return self.sample_atoms(self.covers(part), num, sampling=sampling, seed=seed)
+
+    def sample_atoms(self, atoms: Sequence[str], num: int, *, sampling: str = "uniform", seed: int = 0) -> Points:
+        """`num` points on several atoms together, shared out as `sample` says."""
         if sampling not in SAMPLINGS:
             raise ValueError(f"`sample`: `sampling` is {sampling!r}; it is one of {', '.join(map(repr, SAMPLINGS))}.")
         shares = split(count(num, "sample"), [self.atom_share(atom) for atom in atoms])
-        return np.concatenate([self._sample_atom(*each, sampling, seed) for each in zip(atoms, shares, strict=True)])
+        each = zip(atoms, shares, strict=True)
+        return np.concatenate([self.sample_atom(atom, share, sampling, seed) for atom, share in each])
 
-    def _sample_atom(self, atom: str, num: int, sampling: str, seed: int) -> Points:
-        extent = self.atom_extent(atom)
-        num = num if len(extent) else min(num, 1)
-        return self.place(atom, unit_points(num, extent, sampling=sampling, rng=generator(seed, atom)))
+    def sample_atom(self, atom: str, num: int, sampling: str, seed: int) -> Points:
+        """`num` points on one atom. As it stands here, points of the unit cube that `place` has carried there."""
+        num = num if self.atom_dim(atom) else min(num, 1)
+        if sampling == "poisson" or not (sampling == "uniform" or self.has_chart(atom)):
+            many = self.sample_atom(atom, 5 * num, "uniform", seed)
+            return many[spread(many / self.units, num)]
 
-    def on_part(self, part: str, points: ArrayLike, tolerance: float = 1e-9) -> Mask:
-        """Which points lie on a part, up to `tolerance` times the extent of the domain."""
+        def place(unit: Float[np.ndarray, "points axes"]) -> Points:
+            return self.place(atom, unit)
+
+        try:
+            return placed(num, self.atom_extent(atom), place, sampling=sampling, rng=lambda: generator(seed, atom))
+        except ValueError as error:
+            raise ValueError(f"`sample`: {error} on {atom!r} of {self!r}.") from error
+
+    def place_in_box(self, unit: Float[np.ndarray, "points axes"]) -> Points:
+        """Points of the interior out of the box around it: `place` for a geometry that knows its inside and no map."""
+        points = between(self.lower, self.upper, unit)
+        points[~self.on_atom("interior", points, self.tolerance)] = np.nan
+        return points
+
+    def on_part(self, part: str, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        """Which points lie on a part, up to `tolerance` (None: the domain's own) times the extent of the domain."""
         checked = self.check_points(points, "on_part")
-        return np.any([self.on_atom(atom, checked, tolerance) for atom in self.covers(part)], axis=0)
+        slack = self.tolerance if tolerance is None else tolerance
+        return np.any([self.on_atom(atom, checked, slack) for atom in self.covers(part)], axis=0)
 
-    def normal(self, part: str, points: ArrayLike, tolerance: float = 1e-9) -> Points:
+    def normal(self, part: str, points: ArrayLike, tolerance: float | None = None) -> Points:
         """Outward unit normals at points of the boundary; in a corner, that of the first side named."""
         atoms, checked = self.covers(part), self.check_points(points, "normal")
+        slack = self.tolerance if tolerance is None else tolerance
         if "interior" in atoms:
             raise ValueError("`normal`: the interior has no normal; name a part of the boundary.")
         normals, missing = np.zeros_like(checked), np.ones(len(checked), dtype=bool)
         for atom in atoms:
-            here = missing & self.on_atom(atom, checked, tolerance)
+            here = missing & self.on_atom(atom, checked, slack)
             normals[here] = self.atom_normal(atom, checked[here])
             missing &= ~here
         if missing.any():
@@ -185,3 +233,59 @@ class AbstractDomain(abc.ABC):
         if array.ndim != 2 or array.shape[1] != self.dim:
             raise ValueError(f"`{call}`: points have shape (num, {self.dim}) in {self!r}; got {array.shape}.")
         return array
+
+    # --- domains made of domains
+
+    def with_parts(self, **predicates: Any) -> "WithParts":
+        """The domain with further names for pieces of its boundary: `domain.with_parts(inflow=lambda x: x[0] < 0.1)`.
+
+        A predicate is a function of one point, written with jax.numpy or numpy. The new parts are more special than those that
+        are there: an equation on `"inflow"` holds there in place of one on `"boundary"`. Of one call, the first that fits.
+        """
+        from gpde.domains.parts import WithParts
+
+        return WithParts(self, predicates)
+
+    # Set operations are domains themselves, so their module imports this one.
+    def __or__(self, other: "AbstractDomain") -> "Union":
+        from gpde.domains.set_operations import Union
+
+        return Union(self, other) if isinstance(other, AbstractDomain) else NotImplemented
+
+    def __and__(self, other: "AbstractDomain") -> "Intersection":
+        from gpde.domains.set_operations import Intersection
+
+        return Intersection(self, other) if isinstance(other, AbstractDomain) else NotImplemented
+
+    def __sub__(self, other: "AbstractDomain") -> "Difference":
+        from gpde.domains.set_operations import Difference
+
+        return Difference(self, other) if isinstance(other, AbstractDomain) else NotImplemented
+
+
+def coordinate_names(dim: int, given: Sequence[str] | None, call: str) -> tuple[str, ...]:
+    """The names of the coordinates, as given or x, y, z; beyond three x0, x1, and so on."""
+    if given is None:
+        return ("x", "y", "z")[:dim] if dim <= 3 else tuple(f"x{axis}" for axis in range(dim))
+    names = tuple(given)
+    if len(names) != dim or len({str(name).strip().casefold() for name in names} - {""}) != dim:
+        raise ValueError(f"`{call}`: `coordinates` is a name for each of {dim} coordinates, all different; got {given!r}.")
+    return names
+
+
+def point_text(point: Float[np.ndarray, " dim"]) -> str:
+    """A point as one would write it: `2`, or `(0, 1.5)`."""
+    numbers = ", ".join(f"{value:g}" for value in point)
+    return numbers if len(point) == 1 else f"({numbers})"
+
+
+def vector(value: Any, call: str, argument: str) -> Float[np.ndarray, " dim"]:
+    """A point as an array that cannot be changed, or an error that names the argument."""
+    try:
+        array = np.atleast_1d(np.array(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        array = np.array([np.nan])
+    if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
+        raise ValueError(f"`{call}`: `{argument}` is a finite number, or one for each coordinate; got {value}.")
+    array.setflags(write=False)
+    return array

@@ -1,14 +1,18 @@
 """Points in the unit cube: random, of low discrepancy, or in rows. A domain carries them to its parts."""
 
+import heapq
 import math
 import operator
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial import KDTree
 
-SAMPLINGS = ("uniform", "sobol", "halton", "grid")
+SAMPLINGS = ("uniform", "sobol", "halton", "grid", "poisson")
+# Points to try before a part counts as empty: one in a million of a box may be there.
+_MAX_TRIED = 2**22
 
 
 def unit_points(
@@ -34,6 +38,75 @@ def unit_points(
             return _rows(num, extent)
         case _:
             raise ValueError(f"`sampling` is {sampling!r}; it is one of {', '.join(map(repr, SAMPLINGS))}.")
+
+
+def placed(
+    num: int,
+    extent: Float[np.ndarray, " axes"],
+    place: Callable[[Float[np.ndarray, "tried axes"]], Float[np.ndarray, "tried dim"]],
+    *,
+    sampling: str,
+    rng: Callable[[], np.random.Generator],
+) -> Float[np.ndarray, "num dim"]:
+    """`num` points of the unit cube carried elsewhere; `place` rejects by rows of NaN.
+
+    A longer sequence begins as a shorter one does, so that one which rejects nothing gives the first `num` points. Of grids the
+    coarsest with enough points is taken, and what is too many left out here and there.
+    """
+
+    def kept(tried: int) -> Float[np.ndarray, "some dim"]:
+        points = place(unit_points(tried, extent, sampling=sampling, rng=rng()))
+        return points[~np.isnan(points).any(axis=1)]
+
+    tried, points = num, kept(num)
+    too_few = num
+    while len(points) < num:
+        if tried >= _MAX_TRIED and not len(points):
+            raise ValueError(f"none of {tried} points tried lies")
+        too_few, tried = tried, max(tried + 1, math.ceil(1.05 * tried * min(num / max(len(points), 0.1), 64.0)))
+        points = kept(tried)
+    if sampling != "grid" or len(points) == num:
+        return points[:num]
+    while tried - too_few > 1 and len(points) > num:
+        middle = (tried + too_few) // 2
+        fewer = kept(middle)
+        tried, too_few, points = (middle, too_few, fewer) if len(fewer) >= num else (tried, middle, points)
+    return points[np.linspace(0, len(points) - 1, num).round().astype(int)]
+
+
+def trial(
+    extent: Float[np.ndarray, " axes"],
+    place: Callable[[Float[np.ndarray, "tried axes"]], Float[np.ndarray, "tried dim"]],
+    log2: int = 14,
+) -> Float[np.ndarray, "tried dim"]:
+    """2^14 points of the unit cube carried elsewhere: shares of what is there are good to about a thousandth."""
+    return place(unit_points(2**log2, extent, sampling="sobol", rng=np.random.default_rng(0)))
+
+
+def acceptance(points: Float[np.ndarray, "tried dim"]) -> float:
+    """The share of points that `place` has not rejected."""
+    return float(np.mean(~np.isnan(points).any(axis=1)))
+
+
+def spread(points: Float[np.ndarray, "many dim"], num: int) -> np.ndarray:
+    """The indices of `num` of the points, in order, none close to another: of the closest two one goes, again and again."""
+    many = len(points)
+    if num >= many:
+        return np.arange(many)
+    # Neighbours enough that a point rarely outlives all of its own.
+    num_near = min(many, 24)
+    distance, near = (np.reshape(a, (many, num_near))[:, 1:].tolist() for a in KDTree(points).query(points, k=num_near))
+    heap = [(row[0], i, 0) for i, row in enumerate(distance)]
+    heapq.heapify(heap)
+    alive, left = np.ones(many, dtype=bool), many
+    while left > num and heap:
+        _, i, k = heapq.heappop(heap)
+        if alive[near[i][k]]:
+            alive[i] = False
+            left -= 1
+        elif k + 1 < num_near - 1:
+            heapq.heappush(heap, (distance[i][k + 1], i, k + 1))
+    return np.flatnonzero(alive)[:num]
 
 
 def _rows(num: int, extent: Float[np.ndarray, " axes"]) -> Float[np.ndarray, "num axes"]:

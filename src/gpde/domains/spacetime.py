@@ -31,9 +31,12 @@ class SpaceTime(AbstractDomain):
         if not isinstance(space, AbstractDomain) and np.shape(space) != (2,):
             raise ValueError(f"`SpaceTime`: `space` is a domain, or an interval such as (-1, 1); got {space!r}.")
         self.space = space if isinstance(space, AbstractDomain) else Box(*space)
+        if isinstance(self.space, SpaceTime):
+            raise ValueError("`SpaceTime`: `space` has a time already; give a domain in space, as `Box(-1, 1)`.")
         if "t" in self.space.coordinates:
             raise ValueError(f"`SpaceTime`: 't' is the time; the coordinates of `space` are called {self.space.coordinates}.")
         self.start, self.stop = float(start), float(stop)
+        self.tolerance = self.space.tolerance
 
     def __repr__(self) -> str:
         return f"SpaceTime({self.space!r}, {self.start:g}, {self.stop:g})"
@@ -58,6 +61,13 @@ class SpaceTime(AbstractDomain):
     def unions(self) -> Mapping[str, tuple[str, ...]]:
         return self.space.unions
 
+    @property
+    def units(self) -> Float[np.ndarray, " dim"]:
+        return np.array([self.stop - self.start, *self.space.units])
+
+    def has_chart(self, atom: str) -> bool:
+        return self.space.has_chart("interior" if atom in ("initial", "final") else atom)
+
     def atom_extent(self, atom: str) -> Float[np.ndarray, " axes"]:
         if atom in ("initial", "final"):
             return self.space.atom_extent("interior")
@@ -78,9 +88,9 @@ class SpaceTime(AbstractDomain):
         times = between(np.array([self.start]), np.array([self.stop]), unit[:, :1])
         return np.hstack([times, self.space.place(atom, unit[:, 1:])])
 
-    def contains(self, points: ArrayLike, tolerance: float = 1e-9) -> Mask:
-        checked, slack = self.check_points(points, "contains"), tolerance * (self.stop - self.start)
-        times = checked[:, 0]
+    def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        checked = self.check_points(points, "contains")
+        times, slack = checked[:, 0], (self.tolerance if tolerance is None else tolerance) * (self.stop - self.start)
         during = (times >= self.start - slack) & (times <= self.stop + slack)
         return during & self.space.contains(checked[:, 1:], tolerance)
 

@@ -107,7 +107,8 @@ class Problem:
 
     - `domain`: where the points lie.
     - `equations`: for each part of the domain a function of the fields and one point, zero where it holds, or a list of
-      such functions for a system. `"boundary"` means every side that has no equation of its own.
+      such functions for a system. Of parts that overlap the more special one has its say (`domain.parts` is in that order):
+      `"boundary"` means every side that has no equation of its own.
 
     **Other arguments:**
 
@@ -216,21 +217,18 @@ class Problem:
         return tuple(conditions)
 
     def atoms(self, part: str) -> tuple[str, ...]:
-        """The sides that a part stands for here: `"boundary"` leaves out those with an equation of their own."""
-        atoms = self.domain.covers(part)
-        return tuple(a for a in atoms if a == part or a not in self.equations)
+        """The sides that a part stands for here: without those of more special parts that have equations of their own."""
+        own, parts = self.domain.covers(part), self.domain.parts
+        later = parts[parts.index(part) + 1 :] if part in parts else ()
+        taken = {atom for special in later if special in self.equations for atom in self.domain.covers(special)}
+        return tuple(atom for atom in own if atom not in taken)
 
     def sample_part(self, part: str, num: int, sampling: str = "uniform", seed: int = 0) -> Float[np.ndarray, "points dim"]:
         """Points on one part, split over its sides by their share of the boundary."""
         atoms = self.atoms(part)
         if not atoms:
             raise ValueError(f"`Problem`: every side that '{part}' stands for has an equation of its own; leave '{part}' out.")
-        if atoms == self.domain.covers(part):
-            return self.domain.sample(part, num, sampling=sampling, seed=seed)
-        counts = split(num, [self.domain.atom_share(a) for a in atoms])
-        return np.concatenate(
-            [self.domain.sample(a, n, sampling=sampling, seed=seed) for a, n in zip(atoms, counts, strict=True)]
-        )
+        return self.domain.sample_atoms(atoms, num, sampling=sampling, seed=seed)
 
     def sample(
         self,

@@ -56,7 +56,7 @@ def solve(
     - `kernel`: the prior, for all fields or as a mapping from field to kernel; a function of two points is a kernel too.
     - `method`: `FullBatch(...)`, `MiniBatch(...)` or `Consensus(...)`; None: the full GP while it is cheap, else consensus.
     - `num_interior`, `num_boundary`, `sampling`, `seed`: how many points to draw and how (`"uniform"`, `"sobol"`, `"halton"`,
-      `"grid"`); boundary points are shared by all parts but the interior. Or `points={part: array}`.
+      `"grid"`, `"poisson"`); boundary points are shared by all parts but the interior. Or `points={part: array}`.
     - `nugget`: what is added to the diagonal of covariances, relative to each operator's prior variance. A numerical device;
       the noise of data belongs to `Observations`.
 

@@ -114,7 +114,7 @@ def _apart_at_data(
         here, others = distance == 0, other.values[nearest]
     else:
         atoms = problem.atoms(condition.part.name)
-        here = np.any([problem.domain.on_atom(atom, points, 1e-9) for atom in atoms], axis=0)
+        here = np.any([problem.domain.on_part(atom, points) for atom in atoms], axis=0)
         here[np.flatnonzero(here)[CHUNK:]] = False
         others = np.full(len(points), np.nan)
         if here.any():

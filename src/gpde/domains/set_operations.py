@@ -1,0 +1,212 @@
+r"""Unions, intersections and differences of domains.
+
+A point of an operand's boundary is on the boundary of the whole where one step along the normal, a millionth of the extent,
+leads out of it and the step back leads in. That also settles sides that two operands share.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from gpde.domains.base import AbstractDomain, Mask, Points
+from gpde.domains.sampling import acceptance, trial
+from gpde.domains.spacetime import SpaceTime
+
+_STEP = 1e-6
+
+
+class AbstractSetOperation(AbstractDomain):
+    """Two domains made one. Parts keep the operands' names; where both have one, the second's gets a number: `"circle2"`."""
+
+    def __init__(self, first: AbstractDomain, second: AbstractDomain):
+        name = type(self).__name__
+        if first.dim != second.dim:
+            raise ValueError(f"`{name}`: the operands have {first.dim} and {second.dim} coordinates; give two of one dimension.")
+        if isinstance(first, SpaceTime) or isinstance(second, SpaceTime):
+            raise ValueError(f"`{name}`: operands are domains in space; write `SpaceTime(a - b, start, stop)`.")
+        self.first, self.second = first, second
+        self.tolerance = max(first.tolerance, second.tolerance)
+        self._lower, self._upper = self._box()
+        # Each atom of the boundary: which operand it comes from, its name there, and how much of it is left.
+        self._atoms: dict[str, tuple[int, str, float]] = {}
+        self._filled = acceptance(trial(self.extent, self.place_in_box)) if np.all(self._lower < self._upper) else 0.0
+        if not self._filled:
+            raise ValueError(f"`{name}`: {first!r} and {second!r} leave nothing; check where they lie.")
+        reserved = {"interior", *first.parts}
+        new = [{atom: atom for atom in first.atoms}, {}]
+        for atom in second.atoms[1:]:
+            new[1][atom] = _free(atom, {*reserved, *new[1].values(), *second.unions})
+        left = {new[i][old]: (i, old, self._left(i, old)) for i, domain in enumerate(self._operands) for old in domain.atoms[1:]}
+        self._atoms = {atom: source for atom, source in left.items() if source[2] > 0}
+        self._unions: dict[str, tuple[str, ...]] = {"boundary": tuple(self._atoms)}
+        for i, domain in enumerate(self._operands):
+            for union, atoms in domain.unions.items():
+                there = tuple(new[i][atom] for atom in atoms if new[i][atom] in self._atoms)
+                if union != "boundary" and there:
+                    self._unions[_free(union, {*self._unions, *left, "interior"})] = there
+
+    @property
+    def _operands(self) -> tuple[AbstractDomain, AbstractDomain]:
+        return self.first, self.second
+
+    @abc.abstractmethod
+    def _box(self) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
+        """The corners of a box around the result."""
+
+    # 1 if the normals of the second operand point out of the result too, else -1.
+    _second_outward: float = 1.0
+
+    @property
+    def lower(self) -> Float[np.ndarray, " dim"]:
+        return self._lower
+
+    @property
+    def upper(self) -> Float[np.ndarray, " dim"]:
+        return self._upper
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        return self.first.coordinates
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        return ("interior", *self._atoms)
+
+    @property
+    def unions(self) -> Mapping[str, tuple[str, ...]]:
+        return self._unions
+
+    def has_chart(self, atom: str) -> bool:
+        return atom == "interior" or self._source(atom)[0].has_chart(self._atoms[atom][1])
+
+    def atom_dim(self, atom: str) -> int:
+        return self.dim if atom == "interior" else self._source(atom)[0].atom_dim(self._atoms[atom][1])
+
+    def atom_extent(self, atom: str) -> Float[np.ndarray, " axes"]:
+        return self.extent if atom == "interior" else self._source(atom)[0].atom_extent(self._atoms[atom][1])
+
+    def atom_measure(self, atom: str) -> float:
+        if atom == "interior":
+            return self._filled * float(np.prod(self.extent))
+        domain, old = self._source(atom)
+        return self._atoms[atom][2] * domain.atom_measure(old)
+
+    def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
+        if atom == "interior":
+            return self.place_in_box(unit)
+        domain, old = self._source(atom)
+        return self._kept(self._atoms[atom][0], old, domain.place(old, unit))
+
+    def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
+        if atom == "interior":
+            return self._strictly_inside(points, tolerance)
+        domain, old = self._source(atom)
+        out = domain.on_atom(old, points, tolerance)
+        out[out] = self._on_boundary(self._atoms[atom][0], old, points[out])
+        return out
+
+    @abc.abstractmethod
+    def _strictly_inside(self, points: Points, tolerance: float) -> Mask: ...
+
+    def atom_normal(self, atom: str, points: Points) -> Points:
+        number, old, _ = self._atoms[atom]
+        return self._normal(number, old, points)
+
+    def _source(self, atom: str) -> tuple[AbstractDomain, str]:
+        number, old, _ = self._atoms[atom]
+        return self._operands[number], old
+
+    def _normal(self, number: int, old: str, points: Points) -> Points:
+        return (self._second_outward if number else 1.0) * self._operands[number].atom_normal(old, points)
+
+    def _left(self, number: int, old: str) -> float:
+        """The share of an operand's atom that is on the boundary of the whole."""
+        domain = self._operands[number]
+        if domain.atom_dim(old) == 0:
+            return float(self._on_boundary(number, old, domain.sample(old, 1)).all())
+        points = trial(domain.atom_extent(old), lambda unit: domain.place(old, unit))
+        return acceptance(self._kept(number, old, points)) / acceptance(points)
+
+    def _kept(self, number: int, old: str, points: Points) -> Points:
+        """Points of an operand's atom, those rejected that are not on the boundary of the whole."""
+        there = ~np.isnan(points).any(axis=1)
+        there[there] = self._on_boundary(number, old, points[there])
+        return np.where(there[:, None], points, np.nan)
+
+    def _on_boundary(self, number: int, old: str, points: Points) -> Mask:
+        if not len(points):
+            return np.zeros(0, dtype=bool)
+        step = _STEP * float(self.extent.max()) * self._normal(number, old, points)
+        out = self.contains(points - step, 0.0) & ~self.contains(points + step, 0.0)
+        if number == 1:  # what both share is the first's
+            out &= ~self.first.on_part("boundary", points)
+        return out
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}{number}", number + 1
+    return free
+
+
+@final
+class Union(AbstractSetOperation):
+    r"""$A \cup B$, written `a | b`."""
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} | {self.second!r})"
+
+    def _box(self) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
+        return np.minimum(self.first.lower, self.second.lower), np.maximum(self.first.upper, self.second.upper)
+
+    def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        return self.first.contains(points, tolerance) | self.second.contains(points, tolerance)
+
+    def _strictly_inside(self, points: Points, tolerance: float) -> Mask:
+        out = self.first.on_part("interior", points, tolerance) | self.second.on_part("interior", points, tolerance)
+        # On the boundary of both: inside where the two fit together, as boxes side by side.
+        seam = ~out & self.first.contains(points, tolerance) & self.second.contains(points, tolerance)
+        for atom in self._atoms:
+            seam[seam] = ~self.on_atom(atom, points[seam], tolerance)
+        return out | seam
+
+
+@final
+class Intersection(AbstractSetOperation):
+    r"""$A \cap B$, written `a & b`."""
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} & {self.second!r})"
+
+    def _box(self) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
+        return np.maximum(self.first.lower, self.second.lower), np.minimum(self.first.upper, self.second.upper)
+
+    def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        return self.first.contains(points, tolerance) & self.second.contains(points, tolerance)
+
+    def _strictly_inside(self, points: Points, tolerance: float) -> Mask:
+        return self.first.on_part("interior", points, tolerance) & self.second.on_part("interior", points, tolerance)
+
+
+@final
+class Difference(AbstractSetOperation):
+    r"""$A \setminus B$ with its boundary, written `a - b`."""
+
+    _second_outward = -1.0
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} - {self.second!r})"
+
+    def _box(self) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
+        return self.first.lower, self.first.upper
+
+    def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        return self.first.contains(points, tolerance) & ~self.second.on_part("interior", points, tolerance)
+
+    def _strictly_inside(self, points: Points, tolerance: float) -> Mask:
+        return self.first.on_part("interior", points, tolerance) & ~self.second.contains(points, tolerance)
