@@ -94,7 +94,10 @@ CASES = {
         r"`Ellipsoid`: `semi_axes` is a length above zero for each of 2 coordinates",
     ),
     "a semi-axis below zero": (lambda: Ellipsoid((0, 0), (1, -2)), r"`Ellipsoid`: `semi_axes` is a length above zero"),
-    "a polygon of two vertices": (lambda: Polygon([(0, 0), (1, 1)]), r"`Polygon`: `vertices` are three or more points \(x, y\)"),
+    "a polygon of two vertices": (
+        lambda: Polygon([(0, 0), (1, 1)]),
+        r"`Polygon`: `vertices` are three or more points \(x, y\)",
+    ),
     "a polygon in space": (lambda: Polygon(np.eye(4, 3)), r"`vertices` are three or more points .*shape \(4, 3\)"),
     "a polygon that crosses itself": (
         lambda: Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]),
@@ -152,7 +155,10 @@ CASES = {
         lambda: SQUARE.with_parts(all=lambda x: x[0] > -1, left_too=lambda x: x[0] < 0.1),
         r"the part 'left_too' is empty: .* not in a part named before it",
     ),
-    "a predicate that is a number": (lambda: SQUARE.with_parts(inflow=1), r"'inflow' is given by a function of one point; got 1"),
+    "a predicate that is a number": (
+        lambda: SQUARE.with_parts(inflow=1),
+        r"'inflow' is given by a function of one point",
+    ),
     "a part that is there already": (lambda: SQUARE.with_parts(left=lambda x: x[0] < 1), r"has a part 'left' already; choose"),
     "no predicate": (lambda: SQUARE.with_parts(), r"`with_parts`: give a predicate for each new part"),
     "normals that are not unit": (

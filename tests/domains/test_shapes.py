@@ -1,6 +1,7 @@
 """Domains that are no boxes: measures by their formulas, normals by stepping, names, sampling, set operations, parts."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import meshio
@@ -28,14 +29,14 @@ def ellipse(x):
     return x[0] ** 2 + 4 * x[1] ** 2 - 1
 
 
-def square_mesh(num, *, tagged=True):
+def square_mesh(num):
     """The unit square in 2 num² triangles; its lower side has the tag 3."""
     x, y = np.meshgrid(np.linspace(0, 1, num + 1), np.linspace(0, 1, num + 1))
     corner = (np.arange(num)[:, None] * (num + 1) + np.arange(num)).ravel()
     triangles = np.concatenate([corner[:, None] + [0, 1, num + 2], corner[:, None] + [0, num + 2, num + 1]])
     lines = np.stack([np.arange(num), np.arange(1, num + 1)], axis=1)
     tags = [np.full(num, 3), np.full(len(triangles), 1)]
-    data = {"gmsh:physical": tags, "gmsh:geometrical": tags} if tagged else {}
+    data: Any = {"gmsh:physical": tags, "gmsh:geometrical": tags}
     points = np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], axis=1)
     return meshio.Mesh(points, [("line", lines), ("triangle", triangles)], cell_data=data)
 
@@ -184,7 +185,7 @@ def test_uniform_points_have_the_moments_of_the_part(name):
     for part, moment in zip(("interior", "boundary"), expected, strict=True):
         if moment is not None:
             x = domain.sample(part, 8000, seed=2)[:, 0]
-            assert np.mean(x**2) == pytest.approx(moment, abs=4 * np.std(x**2) / math.sqrt(8000))
+            assert np.mean(x**2) == pytest.approx(moment, abs=float(4 * np.std(x**2) / math.sqrt(8000)))
 
 
 def _polygon_moment():

@@ -128,7 +128,7 @@ class AbstractEllipsoid(AbstractDomain):
 class Ball(AbstractEllipsoid):
     r"""$|x - c| \le r$, in any number of dimensions: `Ball((0, 0), 1)` is the unit disk.
 
-    Its boundary is `"circle"` in the plane, `"sphere"` in space, `"left"` and `"right"` on a line; `"boundary"` names it in all.
+    Its boundary is `"circle"` in the plane, `"sphere"` in space, `"left"` and `"right"` on a line; always `"boundary"` too.
     """
 
     def __init__(self, centre: Corner, radius: float | int, coordinates: Sequence[str] | None = None):

@@ -104,4 +104,3 @@ class Box(AbstractDomain):
     def _free(self, atom: str) -> list[int]:
         """The axes along which the atom extends."""
         return [axis for axis in range(self.dim) if atom == "interior" or axis != self._sides[atom][0]]
-

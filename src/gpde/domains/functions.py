@@ -42,7 +42,7 @@ class PointFunction:
         try:
             with jax.enable_x64(True):
                 return np.asarray(self._compiled(padded), dtype=np.float64)[: len(points)]
-        except Exception:  # noqa: BLE001 - whatever it does not like about jax's arrays, or about any
+        except Exception:  # whatever it does not like about jax's arrays, or about any
             self._by_jax = False
             return None
 

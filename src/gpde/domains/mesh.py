@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names
 from gpde.domains.sampling import between
 
-# By what meshio calls them: the dimension, and the corners of the simplices that make them up (middle nodes come after corners).
+# By what meshio calls them: the dimension, and the corners of the simplices that make them up; middle nodes come after.
 _CELLS = {
     "triangle": (2, [[0, 1, 2]]),
     "quad": (2, [[0, 1, 2], [0, 2, 3]]),
@@ -38,8 +38,8 @@ class Mesh(AbstractDomain):
     """What the triangles or tetrahedra of a mesh fill: `Mesh("wing.msh")`, in any format that meshio reads.
 
     Parts of the boundary are the tagged groups of its edges or faces, by the names that the file has for them, else `"tag3"` by
-    number; what has no tag is `"untagged"`. `names` says what to call tags: `names={"inflow": 3}`. A mesh that is kept in a file
-    of gpde's is kept whole, as nodes and cells.
+    number; what has no tag is `"untagged"`. `names` says what to call tags: `names={"inflow": 3}`. A solution's file keeps the
+    mesh whole, as nodes and cells.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _Bins:
         """Which points lie in some cell."""
         out = np.zeros(len(points), dtype=bool)
         finite = np.flatnonzero(np.isfinite(points).all(axis=1))
-        boxes = np.ravel_multi_index(tuple(self._place(points[finite]).T), tuple(self._shape))
+        boxes = np.atleast_1d(np.ravel_multi_index(tuple(self._place(points[finite]).T), tuple(self._shape)))
         order = np.argsort(boxes, kind="stable")
         for some in np.split(order, np.flatnonzero(np.diff(boxes[order])) + 1) if len(order) else []:
             cells = self._lists.get(int(boxes[some[0]]), np.zeros(0, dtype=int))

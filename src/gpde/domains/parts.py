@@ -128,7 +128,8 @@ class WithParts(AbstractDomain):
 
     def _which(self, points: Points) -> np.ndarray:
         """The number of the first predicate that holds at each point; the number of them where none does, -1 for NaN."""
-        which, open_ = np.full(len(points), len(self._names)), ~np.isnan(points).any(axis=1)
+        which = np.full(len(points), len(self._names))
+        open_ = np.logical_not(np.isnan(points).any(axis=1))
         which[~open_] = -1
         for number, predicate in enumerate(self._holds):
             rows = np.flatnonzero(open_)

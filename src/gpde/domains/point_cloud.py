@@ -17,8 +17,8 @@ class PointCloud(AbstractDomain):
     """Points of the interior and of the boundary, with outward unit normals where they are known.
 
     `boundary` is an array, whose part is `"boundary"`, or a mapping from names to arrays; `normals` has the same form. Sampling
-    chooses among the points, each at most once: `"uniform"` at random, else so that none are close. A place belongs to the domain
-    if a point of the cloud is as near as its points are to each other, and it is not beyond the nearest normal.
+    chooses among the points, each at most once: `"uniform"` at random, else so that none are close. A place belongs to the
+    domain if a point of the cloud is as near as its points are to each other, and it is not beyond the nearest normal.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class PointCloud(AbstractDomain):
 
     def _check_normals(self, normals: Mapping[str, Points]) -> None:
         if {name: len(n) for name, n in normals.items()} != {name: len(b) for name, b in self.boundary.items()}:
+            counts = [{name: len(some) for name, some in each.items()} for each in (normals, self.boundary)]
             raise ValueError(
-                "`PointCloud`: `normals` has one normal for each point of `boundary`; got "
-                f"{ {name: n.shape for name, n in normals.items()} } for { {name: b.shape for name, b in self.boundary.items()} }."
+                f"`PointCloud`: `normals` has one normal for each point of `boundary`; got {counts[0]} for {counts[1]}."
             )
         for name, some in normals.items():
             lengths = np.linalg.norm(some, axis=1)
@@ -135,6 +135,7 @@ class PointCloud(AbstractDomain):
 
 
 def _table(given: Any, what: str, dim: int | None) -> Points:
+    table: np.ndarray
     try:
         table = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):

@@ -101,7 +101,7 @@ class Polygon(AbstractDomain):
     def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
         slack = tolerance * self.extent.max()
         if atom != "interior":
-            return self._segments[atom].distance(points) <= slack
+            return self._segments[atom].distances(points).min(axis=0) <= slack
         inside = shapely.contains_xy(self._shape, points)
         inside[inside] = shapely.distance(self._shape.boundary, shapely.points(points[inside])) > slack
         return inside
@@ -119,7 +119,7 @@ class _Segments:
         self.lengths, self.direction = lengths, along / lengths[:, None]
         self.ends = np.cumsum(lengths)
         self.normals = turn * np.stack([self.direction[:, 1], -self.direction[:, 0]], axis=1)
-        self.lines = shapely.linestrings(np.stack([begin, end], axis=1))
+        self.lines: Any = shapely.linestrings(np.stack([begin, end], axis=1))
 
     def at(self, unit: Float[np.ndarray, " points"]) -> Points:
         """The points at these shares of the length, off the corners."""
@@ -129,15 +129,17 @@ class _Segments:
         share = between(np.zeros(1), np.ones(1), share[:, None])
         return self.begin[index] + share * (self.lengths[index, None] * self.direction[index])
 
-    def distance(self, points: Points) -> Float[np.ndarray, " points"]:
-        return np.min(shapely.distance(self.lines[:, None], shapely.points(points)[None]), axis=0, initial=np.inf)
+    def distances(self, points: Points) -> Float[np.ndarray, "segments points"]:
+        places: Any = shapely.points(points)
+        return shapely.distance(self.lines[:, None], places[None])
 
     def normal(self, points: Points) -> Points:
         """That of the nearest segment."""
-        return self.normals[np.argmin(shapely.distance(self.lines[:, None], shapely.points(points)[None]), axis=0)]
+        return self.normals[np.argmin(self.distances(points), axis=0)]
 
 
 def _ring(given: Any, what: str) -> Ring:
+    ring: np.ndarray
     try:
         ring = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):

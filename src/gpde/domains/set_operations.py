@@ -25,7 +25,9 @@ class AbstractSetOperation(AbstractDomain):
     def __init__(self, first: AbstractDomain, second: AbstractDomain):
         name = type(self).__name__
         if first.dim != second.dim:
-            raise ValueError(f"`{name}`: the operands have {first.dim} and {second.dim} coordinates; give two of one dimension.")
+            raise ValueError(
+                f"`{name}`: the operands have {first.dim} and {second.dim} coordinates; give two of one dimension."
+            )
         if isinstance(first, SpaceTime) or isinstance(second, SpaceTime):
             raise ValueError(f"`{name}`: operands are domains in space; write `SpaceTime(a - b, start, stop)`.")
         self.first, self.second = first, second
@@ -40,7 +42,9 @@ class AbstractSetOperation(AbstractDomain):
         new = [{atom: atom for atom in first.atoms}, {}]
         for atom in second.atoms[1:]:
             new[1][atom] = _free(atom, {*reserved, *new[1].values(), *second.unions})
-        left = {new[i][old]: (i, old, self._left(i, old)) for i, domain in enumerate(self._operands) for old in domain.atoms[1:]}
+        left = {
+            new[i][old]: (i, old, self._left(i, old)) for i, domain in enumerate(self._operands) for old in domain.atoms[1:]
+        }
         self._atoms = {atom: source for atom, source in left.items() if source[2] > 0}
         self._unions: dict[str, tuple[str, ...]] = {"boundary": tuple(self._atoms)}
         for i, domain in enumerate(self._operands):
@@ -133,7 +137,7 @@ class AbstractSetOperation(AbstractDomain):
 
     def _kept(self, number: int, old: str, points: Points) -> Points:
         """Points of an operand's atom, those rejected that are not on the boundary of the whole."""
-        there = ~np.isnan(points).any(axis=1)
+        there = np.logical_not(np.isnan(points).any(axis=1))
         there[there] = self._on_boundary(number, old, points[there])
         return np.where(there[:, None], points, np.nan)
 

@@ -27,9 +27,7 @@ class SignedDistance(AbstractDomain):
 
     tolerance = 1e-7
 
-    def __init__(
-        self, function: Callable[..., Any], lower: Corner, upper: Corner, coordinates: Sequence[str] | None = None
-    ):
+    def __init__(self, function: Callable[..., Any], lower: Corner, upper: Corner, coordinates: Sequence[str] | None = None):
         if not callable(function):
             raise ValueError(f"`SignedDistance`: `function` is a function of one point, negative inside; got {function!r}.")
         self.function, self._value = function, PointFunction(function, "`SignedDistance`: `function`")
