@@ -15,7 +15,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.machine import interrupts
 from gpde.methods.base import AbstractPredictor
 from gpde.outcomes import Outcome, Result
-from gpde.problem.problem import Observations, Problem
+from gpde.problem.problem import Observations, Points, Problem
 from gpde.solution._solve import solve
 from gpde.solution.solution import Seconds, Solution
 
@@ -64,20 +64,22 @@ def march(
     **Other arguments:**
 
     - `kernel` and `arguments` are those of `solve`, for each window: numbers of points count per window, and a lengthscale in
-      time is one within a window. `initial` is not among them.
+      time is one within a window. `initial` and `points` are not among them.
 
     The solution is one function of time. Its history has a `window` in each entry. A window that fails ends the march: what was
-    reached until then is returned, on the times that it covers, and its result says so. All windows have the same shapes and the
-    same equations, so that they compile once.
+    reached until then is returned, on the times that it covers, and its result says so. All windows have the same shapes and
+    the same equations, so that they compile once.
     """
     edges = _edges(problem, windows)
-    if "initial" in arguments:
-        raise ValueError("`march`: each window starts from the last; `initial` is for `solve`.")
+    if "initial" in arguments or "points" in arguments:
+        raise ValueError(
+            "`march`: each window starts from the last, with points of its own; `initial` and `points` are for `solve`."
+        )
     operators = [_linear_part(equation) for equation in _initial_equations(problem)]
     solutions: list[Solution] = []
     for start, stop in itertools.pairwise(edges):
-        window = _window(problem, start, stop, operators, solutions[-1] if solutions else None, arguments)
-        solutions.append(solve(window, kernel, **arguments))
+        window, points = _window(problem, start, stop, operators, solutions[-1] if solutions else None, arguments)
+        solutions.append(solve(window, kernel, points=points, **arguments))
         if solutions[-1].result.failed or interrupts.pending():
             break
     return _joined(problem, edges, solutions)
@@ -137,13 +139,15 @@ def _window(
     operators: Sequence[Callable[..., Any]],
     before: Solution | None,
     arguments: dict[str, Any],
-) -> Problem:
-    """The problem between two times, its start given as exact data: the same functions for every window, other numbers."""
+) -> tuple[Problem, Points]:
+    """The problem between two times, its start given as exact data: the same functions for every window, other numbers. And
+    the points of its parts."""
     space: Any = problem.domain
     domain = SpaceTime(space.space, start, stop)
     whole = dataclasses.replace(problem, domain=domain, observations=())
     sampled = ("num_interior", "num_boundary", "sampling", "seed")
-    at_start = whole.sample(**{name: arguments[name] for name in sampled if name in arguments})["initial"]
+    points = whole.sample(**{name: arguments[name] for name in sampled if name in arguments})
+    at_start = points.pop("initial")
     if before is None:
         zeros = (_zero,) * len(problem.fields)
         equations = _initial_equations(problem)
@@ -156,7 +160,7 @@ def _window(
     ]
     given: Any = problem.observations
     rest = {part: equation for part, equation in problem.equations.items() if part != "initial"}
-    return dataclasses.replace(whole, equations=rest, observations=(*data, *_during(given, start, stop)))
+    return dataclasses.replace(whole, equations=rest, observations=(*data, *_during(given, start, stop))), points
 
 
 def _during(given: Sequence[Observations], start: float, stop: float) -> list[Observations]:
