@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpde.equations import read
+from gpde.equations import Site, read, stated
 from gpde.equations.linear_operators import operator_text
 from gpde.operators import biharmonic, directional, divergence, gradient, hessian, laplacian, partial
 
@@ -20,8 +20,8 @@ PROBES = {dim: RNG.uniform(0, 1, (64, dim)) for dim in (1, 2, 3)}
 
 
 def reading_of(*equations, dim=2, fields=("u",), probes=None, **options):
-    names = [f"equation {index}" for index, _ in enumerate(equations)]
-    return read(equations, names, dim, fields, PROBES[dim] if probes is None else probes, **options)
+    statements = [stated(equation, f"equation {index}", fields) for index, equation in enumerate(equations)]
+    return read(statements, fields, Site(PROBES[dim] if probes is None else probes), **options)
 
 
 def functionals_of(reading, fields=("u",), coordinates=None):
@@ -178,7 +178,7 @@ def test_the_reading_of_a_random_expression_reproduces_it_on_random_functions(ex
         direct = sum(float(coefficient(monomial, x)) * product for monomial, product in zip(terms, products, strict=True))
         values = jnp.array([waves.apply(operator, x) for operator in reading.operators])
         scale = 1 + sum(abs(monomial.constant * product) for monomial, product in zip(terms, products, strict=True))
-        np.testing.assert_allclose(reading.residual(jnp.asarray(x), values), [direct], atol=1e-10 * scale)
+        np.testing.assert_allclose(reading.residual(Site(jnp.asarray(x)), values), [direct], atol=1e-10 * scale)
 
 
 # --- what probes might miss --------------------------------------------------------------------------------------------
@@ -200,10 +200,10 @@ def test_what_vanishes_at_all_probes_is_noticed_at_other_points(what):
     probes = np.linspace(0.01, 0.9, 40)[:, None]
     everywhere = np.append(probes, [[0.995]], axis=0)
     reading = reading_of(HIDDEN[what], dim=1, probes=probes)
-    assert reading.covers(probes)
-    assert not reading.covers(everywhere)
+    assert reading.covers(Site(probes))
+    assert not reading.covers(Site(everywhere))
     again = reading_of(HIDDEN[what], dim=1, probes=everywhere, num_probes=len(everywhere))
-    assert again.covers(everywhere)
+    assert again.covers(Site(everywhere))
 
 
 def test_a_term_that_sleeps_below_a_threshold_is_found():
@@ -223,7 +223,7 @@ def test_a_term_that_is_not_finite_for_half_of_all_values_does_no_harm():
     reading = reading_of(lambda u, x: laplacian(u)(x) + jnp.sqrt(u(x)))
     assert functionals_of(reading) == ["u", "Δu"]
     assert reading.eliminated == (1,)
-    assert reading.covers(PROBES[2])
+    assert reading.covers(Site(PROBES[2]))
 
 
 def test_a_derivative_that_cancels_is_not_a_functional():

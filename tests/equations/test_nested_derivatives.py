@@ -15,7 +15,7 @@ import pytest
 
 import gpde
 from gpde import Box, FullBatch, Gaussian, Problem, SpaceTime
-from gpde.equations import read
+from gpde.equations import Site, read, stated
 from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Functionals, covariance
 from gpde.operators import biharmonic, directional, divergence, gradient, hessian, laplacian, partial
@@ -60,7 +60,8 @@ class Waves:
 
 def assert_read_as_written(equation, dim, num_fields, seed=3):
     fields = tuple("uvw"[:num_fields])
-    reading = read((equation,), ("equation",), dim, fields, np.random.default_rng(seed).uniform(0, 1, (64, dim)))
+    probes = Site(np.random.default_rng(seed).uniform(0, 1, (64, dim)))
+    reading = read((stated(equation, "equation", fields),), fields, probes)
     waves = [Waves(dim, seed + 10 * f) for f in range(num_fields)]
     points = np.random.default_rng(seed + 1).uniform(0, 1, (4, dim))
     written = jax.jit(jax.vmap(lambda x: equation(*waves, x)))(jnp.asarray(points))
@@ -68,7 +69,7 @@ def assert_read_as_written(equation, dim, num_fields, seed=3):
         [sum(c * waves[f].derivative(alpha, x) for f, terms in op for alpha, c in terms) for op in reading.operators]
         for x in points
     ]
-    found = jax.jit(jax.vmap(reading.residual))(jnp.asarray(points), jnp.asarray(values))[:, 0]
+    found = jax.jit(jax.vmap(reading.residual))(Site(jnp.asarray(points)), jnp.asarray(values))[:, 0]
     np.testing.assert_allclose(found, written, rtol=1e-9, atol=1e-9 * float(jnp.max(jnp.abs(written))))
 
 
@@ -285,7 +286,7 @@ TWO_WAYS = {
 }  # fmt: skip
 
 
-def stated(equation, name):
+def problem_of(equation, name):
     """The equation with a source on a square and values on its boundary; fourth-order ones on an interval, with curvatures."""
     systems, fourth = name in ("cross diffusion", "chemotaxis"), name.startswith(("a plate", "thin", "Cahn", "a biharm"))
     if systems:
@@ -303,7 +304,7 @@ def stated(equation, name):
 
 @pytest.mark.parametrize("name", TWO_WAYS)
 def test_an_equation_written_in_two_ways_has_the_same_functionals_residual_and_gradient(name):
-    first, second = (stated(way, name).conditions[0].reading for way in TWO_WAYS[name])
+    first, second = (problem_of(way, name).conditions[0].reading for way in TWO_WAYS[name])
     assert len(first.operators) == len(second.operators)
     for one, other in zip(first.operators, second.operators, strict=True):
         assert [(f, [alpha for alpha, _ in terms]) for f, terms in one] == [(f, [a for a, _ in terms]) for f, terms in other]
@@ -323,7 +324,7 @@ SOLVED_QUICKLY = ("porous medium", "a plate that bends", "chemotaxis")
     "name", [name if name in SOLVED_QUICKLY else pytest.param(name, marks=pytest.mark.slow) for name in TWO_WAYS]
 )
 def test_an_equation_written_in_two_ways_has_the_same_solution(name):
-    problems = [stated(way, name) for way in TWO_WAYS[name]]
+    problems = [problem_of(way, name) for way in TWO_WAYS[name]]
     settings = {"num_interior": 24, "num_boundary": 16, "nugget": 1e-6, "method": FullBatch(max_steps=4)}
     solutions = [gpde.solve(problem, Gaussian(0.6), initial=start(problem), **settings) for problem in problems]
     ours, theirs = (solution(PLACES[:, : solution.dim]) for solution in solutions)

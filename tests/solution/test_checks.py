@@ -221,7 +221,7 @@ def test_points_between_are_not_those_of_the_run():
     parts = collocate(problem, problem.sample(500, 100, seed=3)).parts
     for condition in exact_conditions(problem, parts, 3):
         own = {tuple(point) for point in np.asarray(condition.part.points).tolist()}
-        assert not own & {tuple(point) for point in condition.pool.tolist()}
+        assert not own & {tuple(point) for point in condition.pool.x.tolist()}
 
 
 def test_an_equation_that_does_not_change_at_the_start_says_so_and_asks_for_another_start():

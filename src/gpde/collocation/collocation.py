@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from gpde.equations import Reading, read
+from gpde.equations import Reading, Site, read
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import BlockGram, Layout, add_diagonal, join_upper
 from gpde.functionals.functionals import Functionals, measure
@@ -27,11 +27,15 @@ class Part(eqx.Module):
 
     name: str = eqx.field(static=True)
     reading: Reading = eqx.field(static=True)
-    points: Float[Array, "points dim"]
+    sites: Site
     starts: tuple[int, ...] = eqx.field(static=True)
     rhs: Float[Array, "points equations"]
     noise_variance: Float[Array, "points equations"]
     noisy: bool = eqx.field(static=True)
+
+    @property
+    def points(self) -> Float[Array, "points dim"]:
+        return self.sites.x
 
     @property
     def num_points(self) -> int:
@@ -52,11 +56,11 @@ class Part(eqx.Module):
 
     def residual(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
         r"""$f_i(z_i) - y_i$."""
-        return jax.vmap(self.reading.residual)(self.points, values) - self.rhs
+        return jax.vmap(self.reading.residual)(self.sites, values) - self.rhs
 
     def gradient(self, values: Float[Array, "points operators"]) -> Float[Array, "points equations operators"]:
         r"""$a_i = \nabla f_i(z_i)$."""
-        return jax.vmap(jax.jacfwd(self.reading.residual, argnums=1))(self.points, values)
+        return jax.vmap(jax.jacfwd(self.reading.residual, argnums=1))(self.sites, values)
 
     def eliminated_values(self, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
         r"""The values with those functionals that the equations can be solved for replaced: $f_i(z_i) = y_i$ holds."""
@@ -248,7 +252,7 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
         raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
     conditions = problem.conditions if functionals == "minimal" else problem.derivative_conditions
     conditions = [part for condition in conditions for part in _split(condition)]
-    located = [(_enough(c, _points_of(c, points), problem, functionals), _points_of(c, points)) for c in conditions]
+    located = [_located(condition, points, problem, functionals) for condition in conditions]
     operators: dict[LinearOperator, list[int]] = {}
     for index, (condition, _) in enumerate(located):
         for operator in condition.reading.operators:
@@ -260,11 +264,11 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
     for operator, users in operators.items():
         for index in users:
             start[operator, index] = offset
-            offset += len(located[index][1])
-        groups.append(jnp.asarray(np.concatenate([located[index][1] for index in users])))
+            offset += located[index][1].num_points
+        groups.append(jnp.asarray(np.concatenate([located[index][1].x for index in users])))
     parts = []
-    for index, (condition, where) in enumerate(located):
-        shape = (len(where), len(condition.reading.equations))
+    for index, (condition, sites) in enumerate(located):
+        shape = (sites.num_points, len(condition.reading.equations))
         data = condition.observations
         rhs = np.zeros(shape) if data is None else data.values[:, None]
         noise = np.zeros(shape) if data is None else np.asarray(data.noise)[:, None] ** 2
@@ -272,7 +276,7 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
             Part(
                 name=condition.part,
                 reading=condition.reading,
-                points=jnp.asarray(where),
+                sites=sites.map(jnp.asarray),
                 starts=tuple(start[o, index] for o in condition.reading.operators),
                 rhs=jnp.asarray(rhs),
                 noise_variance=jnp.asarray(noise),
@@ -306,21 +310,21 @@ def _split(condition: Condition) -> list[Condition]:
     return [dataclasses.replace(condition, part=f"{condition.part}, {kind}", observations=data) for kind, data in named]
 
 
-def _points_of(condition: Condition, points: Points) -> Float[np.ndarray, "points dim"]:
-    return points[condition.part] if condition.observations is None else condition.observations.points
-
-
-def _enough(condition: Condition, where: np.ndarray, problem: Problem, functionals: str) -> Condition:
-    """The condition, read again with the actual points as probes where those need an operator that the first probes
-    did not show (a coefficient that vanished at all of them)."""
-    reading = condition.reading
-    if reading.covers(where):
-        return condition
+def _located(condition: Condition, points: Points, problem: Problem, functionals: str) -> tuple[Condition, Site]:
+    """The condition and where it holds. It is read again with the actual sites as probes where those need an operator that the
+    first probes did not show (a coefficient that vanished at all of them)."""
+    reading, data = condition.reading, condition.observations
+    if data is None:
+        sites = problem.sites(condition.part, points[condition.part], normals=reading.takes_normal)
+    else:
+        sites = Site(data.points)
+    if reading.covers(sites):
+        return condition, sites
     again = read(
-        reading.equations, reading.names, problem.domain.dim, problem.fields, where,
-        units=reading.units, functionals=functionals, num_probes=len(where),
+        reading.equations, problem.fields, sites,
+        units=reading.units, functionals=functionals, num_probes=sites.num_points,
     )  # fmt: skip
-    return dataclasses.replace(condition, reading=again)
+    return dataclasses.replace(condition, reading=again), sites
 
 
 def _flat(tables: Sequence[Float[Array, "_ _"]]) -> Float[Array, " equations"]:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.collocation.collocation import Collocation, Part
+from gpde.equations import Site
 from gpde.equations.linear_operators import LinearOperator, point_value
 
 
@@ -25,6 +26,7 @@ class PointTable(eqx.Module):
     collocation: Collocation
     operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: Float[Array, "points dim"]
+    normals: Float[Array, "points dim"] | None
     part: Int[Array, " points"]
     latent: Int[Array, "points operators"]
     active: Bool[Array, "points operators"]
@@ -57,8 +59,8 @@ class PointTable(eqx.Module):
 
     def residual(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, " equations"]:
         r"""$f_i(z_i) - y_i$; zero in slots without an equation."""
-        branches = [self._branch(part, lambda p, x, v: p.reading.residual(x, v), self.num_equations) for part in self._parts]
-        raw = _chosen(self.part[index], [branch(self.points[index], values) for branch in branches])
+        branches = [self._branch(part, self.num_equations) for part in self._parts]
+        raw = _chosen(self.part[index], [branch(self._site(part, index), values) for part, branch in branches])
         return jnp.where(self.has_equation[index], raw - self.rhs[index], 0.0)
 
     def gradient(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, "equations operators"]:
@@ -68,7 +70,13 @@ class PointTable(eqx.Module):
     def eliminate(self, index: Int[Array, ""], values: Float[Array, " operators"]) -> Float[Array, " operators"]:
         """The values with the functionals the point's equations can be solved for replaced, so that they hold."""
         branches = [self._elimination(part) for part in self._parts]
-        return _chosen(self.part[index], [branch(self.points[index], values, self.rhs[index]) for branch in branches])
+        options = [branch(self._site(part, index), values, self.rhs[index]) for part, branch in branches]
+        return _chosen(self.part[index], options)
+
+    def _site(self, part: Part, index: Int[Array, ""]) -> Site:
+        """What the equations of a part are told of a point."""
+        normals = self.normals if part.reading.takes_normal else None
+        return Site(self.points[index], None if normals is None else normals[index])
 
     @property
     def _parts(self) -> tuple[tuple[Part, tuple[int, ...]], ...]:
@@ -77,27 +85,27 @@ class PointTable(eqx.Module):
         return tuple((p, tuple(slots[o] for o in p.reading.operators)) for p in self.collocation.parts)
 
     @staticmethod
-    def _branch(located, function, width):
+    def _branch(located, width):
         part, slots = located
 
-        def branch(x: Array, values: Array) -> Array:
-            out = function(part, x, jnp.stack([values[s] for s in slots]))
+        def branch(site: Site, values: Array) -> Array:
+            out = part.reading.residual(site, jnp.stack([values[s] for s in slots]))
             return jnp.pad(out, (0, width - out.shape[0]))
 
-        return branch
+        return part, branch
 
     @staticmethod
     def _elimination(located):
         part, slots = located
         reading = part.reading
 
-        def branch(x: Array, values: Array, rhs: Array) -> Array:
+        def branch(site: Site, values: Array, rhs: Array) -> Array:
             if reading.eliminated is None or part.noisy:
                 return values
             # Entry by entry: a few static slots need no gather and no scatter.
             own = [values[s] for s in slots]
             without = [jnp.zeros_like(v) if k in reading.eliminated else v for k, v in enumerate(own)]
-            gap = rhs[: len(reading.equations)] - reading.residual(x, jnp.stack(without))
+            gap = rhs[: len(reading.equations)] - reading.residual(site, jnp.stack(without))
             inverse = np.linalg.inv(np.asarray(reading.elimination_matrix))
             for k, row in zip(reading.eliminated, inverse, strict=True):
                 for e, c in enumerate(row):
@@ -105,7 +113,7 @@ class PointTable(eqx.Module):
             new = dict(zip(slots, without, strict=True))
             return jnp.stack([new.get(s, values[s]) for s in range(values.shape[0])])
 
-        return branch
+        return part, branch
 
 
 def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
@@ -152,10 +160,21 @@ def point_table(collocation: Collocation, *, carry_values: bool = False) -> Poin
         collocation=collocation,
         operators=operators,
         points=jnp.concatenate([p.points for p in collocation.parts]),
+        normals=_normals(collocation),
         part=jnp.asarray(np.repeat(np.arange(len(collocation.parts)), [p.num_points for p in collocation.parts])),
         latent=jnp.asarray(latent),
         active=jnp.asarray(active),
         rhs=jnp.asarray(rhs),
         noise_variance=jnp.asarray(noise),
         has_equation=jnp.asarray(has_equation),
+    )
+
+
+def _normals(collocation: Collocation) -> Float[Array, "points dim"] | None:
+    """The normals of those points that have one, zero elsewhere; None where no equation asks for them."""
+    normals = [p.sites.normal for p in collocation.parts]
+    if all(normal is None for normal in normals):
+        return None
+    return jnp.concatenate(
+        [jnp.zeros_like(p.points) if n is None else n for p, n in zip(collocation.parts, normals, strict=True)]
     )

@@ -5,10 +5,8 @@ reduced echelon form: $-\Delta u + u^3$ gives $\{u, \Delta u\}$.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -24,28 +22,30 @@ from gpde.equations.linear_operators import (
     row_space,
     rows_outside,
 )
-from gpde.equations.tracing import Equation, requested_derivatives, require_double_precision, traced, words
+from gpde.equations.programs import Program, traced
+from gpde.equations.statements import Site, Statement, words
+from gpde.equations.tracing import requested_derivatives, require_double_precision
 
 _NUM_PROBES = 48
 _OTHER_SIZES = (1, 2, 3, 4, 5, -2, -4, -6, -8, -10)  # powers of ten of the values of the second set of probes
-_SMALL_BLOCK, _LARGE_BLOCK = 64, 4096  # points a compiled program takes
 _UNKNOWN_ADVICE = "An equation is a function of the unknown, as in `lambda u, x: laplacian(u)(x) - f(x)`."
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Reading:
     r"""The equations of one part, understood: $r(x, v)$, with $v_k = L_k u(x)$.
 
     `eliminated` names one functional per equation for which all can be solved at once (each is affine in them with the
     constant, invertible coefficients `elimination_matrix`), or is None. `units` are the lengths in which it was read,
-    `columns` the derivatives the equations ask for.
+    `columns` the derivatives the equations ask for. Readings that compute the same are equal, whatever the names of the
+    equations and the units: what was compiled for one serves all.
     """
 
-    equations: tuple[Equation, ...]
-    names: tuple[str, ...]
+    equations: tuple[Statement, ...] = dataclasses.field(compare=False)
+    program: Program
     dim: int
     num_fields: int
-    units: tuple[float, ...]
+    units: tuple[float, ...] = dataclasses.field(compare=False)
     columns: tuple[Derivative, ...]
     operators: tuple[LinearOperator, ...]
     pivots: tuple[Derivative, ...]
@@ -54,25 +54,35 @@ class Reading:
     elimination_matrix: tuple[tuple[float, ...], ...] | None
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the equations."""
+        return tuple(statement.name for statement in self.equations)
+
+    @property
+    def takes_normal(self) -> bool:
+        """Whether an equation asks for the normal."""
+        return any(statement.normal is not None for statement in self.equations)
+
+    @property
     def order(self) -> int:
         """The highest derivative any operator takes."""
         return max(operator_order(operator) for operator in self.operators)
 
-    def residual(self, x: Float[Array, " dim"], values: Float[Array, " operators"]) -> Float[Array, " equations"]:
+    def residual(self, site: Site, values: Float[Array, " operators"]) -> Float[Array, " equations"]:
         r"""$r(x, v)$ for one point: the pivot derivatives take the operators' values, every other derivative is zero."""
         given = dict(zip(self.pivots, values, strict=True))
-        z = jnp.stack([given.get(column, jnp.zeros((), dtype=x.dtype)) for column in self.columns])
-        return traced(self.equations, self.dim, self.num_fields, self.columns)(x, z)
+        z = jnp.stack([given.get(column, jnp.zeros((), dtype=values.dtype)) for column in self.columns])
+        return self.program(site, z)
 
-    def covers(self, points: Float[np.ndarray, "points dim"]) -> bool:
-        """Whether what was read holds at these points too, for values drawn at random: the operators found are enough, what
+    def covers(self, sites: Site) -> bool:
+        """Whether what was read holds at these sites too, for values drawn at random: the operators found are enough, what
         was linear is linear, and what the equations are solved for has the same coefficients."""
-        columns = self.columns
+        columns, num = self.columns, sites.num_points
         pivots = [columns.index(pivot) for pivot in self.pivots]
         unit = derivative_units(columns, self.units)
-        z = unit * np.random.default_rng(7).normal(size=(2 * len(points), len(columns)))
-        rows = _gradients(self, np.tile(points, (2, 1)), z)
-        rows = rows.reshape(2, len(points), -1, len(columns))  # (draws, points, equations, derivatives)
+        z = unit * np.random.default_rng(7).normal(size=(2 * num, len(columns)))
+        rows = self.program.gradients(sites.at(np.arange(2 * num) % num), z)
+        rows = rows.reshape(2, num, -1, len(columns))  # (draws, points, equations, derivatives)
         rows = np.where(np.isfinite(rows).all(axis=-1, keepdims=True), rows, np.nan)
         # NaN (the root of a negative draw, say) never differs: comparisons with it are False.
         scaled = rows * unit
@@ -84,19 +94,17 @@ class Reading:
             changed = np.abs(rows[..., chosen] - np.array(self.elimination_matrix)) * unit[chosen] > tolerance
         outside = rows_outside(rows, self.operators, self.pivots, columns, self.units)
         # One point in two far out, for switches; elsewhere gradients have told.
-        far = z[: len(points)] * np.where(np.arange(len(points)) % 2, 1e3, 1.0)[:, None]
-        found = _bent(self, points, far, 0.0)
-        size = _sizes(found, far, _gradients(self, points, far))
-        switched = _gap(found, _bent(self, points, _as_read(self, far), 0.0)) > size
+        far = z[:num] * np.where(np.arange(num) % 2, 1e3, 1.0)[:, None]
+        found = self.program.residuals(sites, far)
+        size = _sizes(found, far, self.program.gradients(sites, far))
+        switched = _gap(found, self.program.residuals(sites, _as_read(self, far))) > size
         return not (np.any(outside) or np.any(bent) or np.any(changed) or np.any(switched))
 
 
 def read(
-    equations: Sequence[Equation],
-    names: Sequence[str],
-    dim: int,
+    equations: Sequence[Statement],
     fields: Sequence[str],
-    probes: Float[np.ndarray, "points dim"],
+    probes: Site,
     *,
     units: Sequence[float] | Float[np.ndarray, " dim"] | None = None,
     functionals: str = "minimal",
@@ -106,8 +114,8 @@ def read(
 
     **Main arguments:**
 
-    - `equations`, `names`: functions of the fields and the point, and what to call them in messages.
-    - `probes`: points of the part where they hold.
+    - `equations`: functions of the fields and the point, with what to call them in messages.
+    - `probes`: sites of the part where they hold.
 
     **Other arguments:**
 
@@ -121,18 +129,20 @@ def read(
         raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
     require_double_precision("Problem")
     asked: set[Derivative] = set()
-    for equation, name in zip(equations, names, strict=True):
-        found = requested_derivatives(equation, name, dim, fields, probes[0])
+    for statement in equations:
+        found = requested_derivatives(statement, fields, probes.at(0))
         if not found:
-            raise ValueError(f"{name} never looks at the unknown {words(fields)}. {_UNKNOWN_ADVICE}")
+            raise ValueError(f"{statement.name} never looks at the unknown {words(fields)}. {_UNKNOWN_ADVICE}")
         asked |= found
+    dim = probes.x.shape[1]
+    columns = tuple(sorted(asked, key=lambda c: (sum(c[1]), c[0], tuple(-a for a in c[1]))))
     blank = Reading(
         equations=tuple(equations),
-        names=tuple(names),
+        program=traced(equations, len(fields), columns, probes),
         dim=dim,
         num_fields=len(fields),
         units=tuple(float(length) for length in (np.ones(dim) if units is None else units)),
-        columns=tuple(sorted(asked, key=lambda c: (sum(c[1]), c[0], tuple(-a for a in c[1])))),
+        columns=columns,
         operators=(),
         pivots=(),
         kinds=(),
@@ -140,16 +150,16 @@ def read(
         elimination_matrix=None,
     )
     num_probes = max(num_probes, 3 * len(blank.columns))
-    x = probes[np.arange(num_probes) % len(probes)]
+    sites = probes.at(np.arange(num_probes) % probes.num_points)
     unit = derivative_units(blank.columns, blank.units)
     z = unit * np.random.default_rng(20240).normal(size=(num_probes, len(blank.columns)))
     z *= np.array([0.3, 1.0, 3.0])[np.arange(num_probes) % 3, None]
-    near = _gradients(blank, x, z)
-    finite = np.isfinite(near).all(axis=-1) & np.isfinite(_bent(blank, x, z, 0.0))
-    for e, name in enumerate(names):
-        _check_probes(finite[:, e], x, name)
-    _check_local(blank, x, z, finite)
-    for e, name in enumerate(names):
+    near = blank.program.gradients(sites, z)
+    finite = np.isfinite(near).all(axis=-1) & np.isfinite(blank.program.residuals(sites, z))
+    for e, name in enumerate(blank.names):
+        _check_probes(finite[:, e], sites.x, name)
+    _check_local(blank, sites, z, finite)
+    for e, name in enumerate(blank.names):
         if not np.any(near[finite[:, e], e]):
             raise ValueError(
                 f"{name} does not depend on the unknown {words(fields)} at any probe point: its derivative in "
@@ -161,7 +171,7 @@ def read(
     # Values of other sizes find a term that sleeps below a threshold, as max(u - 100, 0), or that only small values show, as
     # the Laplacian in -Δu + 1e16 u³. Their rows are badly scaled: only those that show something new are used.
     other = z * 10.0 ** np.resize(_OTHER_SIZES, num_probes)[:, None]
-    far = _gradients(blank, x, other)
+    far = blank.program.gradients(sites, other)
     new = far.reshape(-1, len(unit))
     new = new[rows_outside(new, operators, pivots, blank.columns, blank.units)]
     rows = np.concatenate([rows, new])
@@ -169,7 +179,8 @@ def read(
         operators, pivots = row_space(rows, blank.columns, blank.units, minimal=minimal)
     reading = dataclasses.replace(blank, operators=operators, pivots=pivots)
     # A switch, as where(u > 273, 2, 1), has no gradient in what it asks for. It is found by its values.
-    twice = np.tile(x, (2, 1)), np.concatenate([z, other]), np.concatenate([near, far])
+    both = sites.at(np.arange(2 * num_probes) % num_probes)
+    twice = both, np.concatenate([z, other]), np.concatenate([near, far])
     for alone in (True, False):
         unread = _unread(reading, *twice)
         silent = unread & ~np.any(np.where(np.isfinite(rows), rows, 0.0) != 0, axis=0)
@@ -178,19 +189,20 @@ def read(
             rows = np.concatenate([rows, np.eye(len(unit))[chosen]])
             operators, pivots = row_space(rows, blank.columns, blank.units, minimal=minimal)
             reading = dataclasses.replace(blank, operators=operators, pivots=pivots)
-    return _classified(reading, x)
+    return _classified(reading, sites)
 
 
-def _unread(reading: Reading, x: np.ndarray, z: np.ndarray, gradients: np.ndarray) -> Bool[np.ndarray, " columns"]:
+def _unread(reading: Reading, sites: Site, z: np.ndarray, gradients: np.ndarray) -> Bool[np.ndarray, " columns"]:
     """Derivatives that the residual depends on, though not by way of the operators."""
-    found = _bent(reading, x, z, 0.0)
+    residuals = reading.program.residuals
+    found = residuals(sites, z)
     size = _sizes(found, z, gradients)
-    missed = np.flatnonzero(np.any(_gap(found, _bent(reading, x, _as_read(reading, z), 0.0)) > size, axis=1))
+    missed = np.flatnonzero(np.any(_gap(found, residuals(sites, _as_read(reading, z))) > size, axis=1))
     unread = np.zeros(len(reading.columns), dtype=bool)
     for column in range(len(unread) if len(missed) else 0):
         without = z[missed].copy()
         without[:, column] = 0.0
-        unread[column] = np.any(_gap(_bent(reading, x[missed], without, 0.0), found[missed]) > size[missed])
+        unread[column] = np.any(_gap(residuals(sites.at(missed), without), found[missed]) > size[missed])
     return unread
 
 
@@ -215,16 +227,16 @@ def _sizes(residuals: np.ndarray, z: np.ndarray, gradients: np.ndarray) -> np.nd
     return np.where(np.isfinite(terms), 1e-9 * terms, np.nan)
 
 
-def _classified(reading: Reading, x: Float[np.ndarray, "probes dim"]) -> Reading:
+def _classified(reading: Reading, sites: Site) -> Reading:
     """The reading with the kind of each equation, and functionals it can be solved for."""
     rng = np.random.default_rng(11)
     unit = np.array([operator_unit(operator, reading.units) for operator in reading.operators])
     pivots = [reading.columns.index(pivot) for pivot in reading.pivots]
 
     def at(scale: float) -> tuple[np.ndarray, np.ndarray]:
-        z = np.zeros((len(x), len(reading.columns)))
-        z[:, pivots] = scale * unit * rng.normal(size=(len(x), len(pivots)))
-        return z, _gradients(reading, x, z)
+        z = np.zeros((sites.num_points, len(reading.columns)))
+        z[:, pivots] = scale * unit * rng.normal(size=(sites.num_points, len(pivots)))
+        return z, reading.program.gradients(sites, z)
 
     draws = [at(scale) for scale in (0.5, 2.0, 50.0, 1e4)]
     samples = np.stack([gradients[..., pivots] for _, gradients in draws])
@@ -232,8 +244,8 @@ def _classified(reading: Reading, x: Float[np.ndarray, "probes dim"]) -> Reading
     # What has constant gradients is affine, unless it is a switch.
     affine = np.ones(len(kinds), dtype=bool)
     for z, gradients in draws:
-        affine &= _is_affine(reading, x, z, gradients, range(len(reading.columns)))
-        if eliminated is not None and not np.all(_is_affine(reading, x, z, gradients, [pivots[k] for k in eliminated])):
+        affine &= _is_affine(reading, sites, z, gradients, range(len(reading.columns)))
+        if eliminated is not None and not np.all(_is_affine(reading, sites, z, gradients, [pivots[k] for k in eliminated])):
             eliminated = matrix = None
     kinds = tuple(
         dataclasses.replace(kind, linear=kind.linear and bool(plain), dirichlet=kind.dirichlet and bool(plain))
@@ -243,50 +255,17 @@ def _classified(reading: Reading, x: Float[np.ndarray, "probes dim"]) -> Reading
 
 
 def _is_affine(
-    reading: Reading, x: np.ndarray, z: np.ndarray, gradients: np.ndarray, columns: Sequence[int]
+    reading: Reading, sites: Site, z: np.ndarray, gradients: np.ndarray, columns: Sequence[int]
 ) -> Bool[np.ndarray, " equations"]:
     """Whether setting these derivatives to zero changes each residual by what its gradient says."""
     columns = list(columns)
     without = z.copy()
     without[:, columns] = 0.0
     with np.errstate(invalid="ignore", over="ignore"):
-        found = _bent(reading, x, z, 0.0)
+        found = reading.program.residuals(sites, z)
         moved = np.einsum("pec,pc->pe", gradients[..., columns], z[:, columns])
-        gap = np.abs(found - _bent(reading, x, without, 0.0) - moved)
+        gap = np.abs(found - reading.program.residuals(sites, without) - moved)
         return ~np.any(gap > _sizes(found, z, gradients), axis=0)
-
-
-def _gradients(reading: Reading, x: np.ndarray, z: np.ndarray) -> Float[np.ndarray, "probes equations columns"]:
-    r"""Rows of $\partial r / \partial z$, every equation at every probe."""
-    function = _gradient_function(reading.equations, reading.dim, reading.num_fields, reading.columns)
-    return _in_blocks(function, x, z)
-
-
-@functools.lru_cache(maxsize=64)  # so that another solve of the same problem does not compile again
-def _gradient_function(
-    equations: tuple[Equation, ...], dim: int, num_fields: int, columns: tuple[Derivative, ...]
-) -> Callable[[Array, Array], Array]:
-    return jax.jit(jax.vmap(jax.jacfwd(traced(equations, dim, num_fields, columns), argnums=1)))
-
-
-def _in_blocks(function: Callable[[Array, Array], Array], x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """A function of many points, in blocks of one of two sizes: few programs are compiled, whatever the number of points."""
-    size = _SMALL_BLOCK if len(x) <= 8 * _SMALL_BLOCK else _LARGE_BLOCK
-    index = np.minimum(np.arange(-(-len(x) // size) * size), len(x) - 1).reshape(-1, size)
-    return np.concatenate([np.asarray(function(jnp.asarray(x[i]), jnp.asarray(z[i]))) for i in index])[: len(x)]
-
-
-def _bent(reading: Reading, x: np.ndarray, z: np.ndarray, stray: float) -> Float[np.ndarray, "probes equations"]:
-    """The residuals where the unknown's derivatives bend away from the point by `stray` times the squared distance."""
-    function = _bent_function(reading.equations, reading.dim, reading.num_fields, reading.columns)
-    return _in_blocks(lambda x, z: function(x, z, jnp.asarray(stray)), x, z)
-
-
-@functools.lru_cache(maxsize=64)
-def _bent_function(
-    equations: tuple[Equation, ...], dim: int, num_fields: int, columns: tuple[Derivative, ...]
-) -> Callable[[Array, Array, Array], Array]:
-    return jax.jit(jax.vmap(traced(equations, dim, num_fields, columns, bent=True), in_axes=(0, 0, None)))
 
 
 def _check_probes(finite: Bool[np.ndarray, " probes"], x: np.ndarray, name: str) -> None:
@@ -298,9 +277,9 @@ def _check_probes(finite: Bool[np.ndarray, " probes"], x: np.ndarray, name: str)
         )
 
 
-def _check_local(reading: Reading, x: np.ndarray, z: np.ndarray, finite: Bool[np.ndarray, "probes equations"]) -> None:
+def _check_local(reading: Reading, sites: Site, z: np.ndarray, finite: Bool[np.ndarray, "probes equations"]) -> None:
     """A residual that looks at the unknown at its own point alone does not notice how it bends away from there."""
-    plain, bent = _bent(reading, x, z, 0.0), _bent(reading, x, z, 1.0)
+    plain, bent = (reading.program.residuals(sites, z, stray) for stray in (0.0, 1.0))
     for e, name in enumerate(reading.names):
         here = finite[:, e]
         if np.any(np.abs(plain - bent)[here, e] > 1e-9 * (1 + np.abs(plain[here, e]))):

@@ -1,22 +1,18 @@
 """The user's functions, run: which derivatives they ask for, what they return, and what went wrong in the user's words."""
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.experimental import checkify
 from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array
 
 from gpde.equations.derivatives import OrderTooHighError, unknowns
 from gpde.equations.linear_operators import Derivative
+from gpde.equations.statements import Site, Statement
 from gpde.kernels import MultiIndex
-
-Equation = Callable[..., Any]
 
 
 def require_double_precision(call: str) -> None:
@@ -29,87 +25,13 @@ def require_double_precision(call: str) -> None:
         )
 
 
-def equation_name(equation: Equation, part: str, index: int | None = None) -> str:
-    """What messages call an equation: its part, its place there, and its own name if it has one."""
-    own = getattr(equation, "__name__", "<lambda>")
-    place = f"the equation on '{part}'" if index is None else f"equation {index + 1} on '{part}'"
-    return place if own == "<lambda>" else f"{place} (`{own}`)"
-
-
-def check_arguments(equation: Equation, name: str, fields: Sequence[str]) -> None:
-    """An equation takes the fields and the point, `(u, x)` for one field."""
-    if not callable(equation):
-        raise ValueError(
-            f"{name} must be a function such as `lambda {', '.join(fields)}, x: ...`, not {type(equation).__name__}."
-        )
-    try:
-        signature = inspect.signature(equation)
-    except (TypeError, ValueError):  # a builtin without a signature: calling it will tell
-        return
-    names = [p.name for p in signature.parameters.values() if p.default is p.empty]
-    if sorted(names) == sorted([*fields, "x"]) and names != [*fields, "x"]:
-        raise ValueError(
-            f"{name} takes `({', '.join(names)})`; the order is `({', '.join(fields)}, x)`: the fields as in `fields`, "
-            "the point last."
-        )
-    try:
-        signature.bind(*([None] * (len(fields) + 1)))
-    except TypeError as error:
-        raise ValueError(
-            f"{name} must take {len(fields) + 1} arguments, `({', '.join(fields)}, x)`: the field"
-            f"{'s' if len(fields) > 1 else ''} {words(fields)} and the point; its signature is {signature}."
-        ) from error
-
-
-def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str]) -> None:
-    """An operator takes the fields and gives a function: `laplacian`, or `lambda u, v: ...` for two fields."""
-    try:
-        inspect.signature(operator).bind(*([None] * len(fields)))
-    except ValueError:  # a builtin without a signature: calling it will tell
-        return
-    except TypeError as error:
-        raise ValueError(
-            f"{name} must take the field{'s' if len(fields) > 1 else ''} {words(fields)} and return a function of the "
-            f"point, as in `lambda {', '.join(fields)}: ...`: {error}."
-        ) from error
-
-
-@functools.lru_cache(maxsize=256)
-def traced(
-    equations: tuple[Equation, ...], dim: int, num_fields: int, columns: tuple[Derivative, ...], bent: bool = False
-) -> Callable[..., Array]:
-    """The residuals as a function of the point and of the derivatives there, in the order of `columns`.
-
-    The user's functions run once. What they did is replayed from then on: to differentiate nested derivatives again for every
-    program that needs them takes longer than to compile it. With `bent` a third argument bends every derivative of the unknown
-    away from the point.
-    """
-    place = {column: k for k, column in enumerate(columns)}
-
-    def outputs(x: Array, z: Array, stray: Array | None = None) -> Array:
-        # All that is traced comes as an argument: a function with a rule of its own cannot look out of the user's `jit`.
-        def derivative(index: int, alpha: MultiIndex, y: Array, values: Any) -> Array:
-            z, x, stray = values
-            own = z[place[index, alpha]]
-            return own if stray is None else own + stray * jnp.sum((y - x) ** 2)
-
-        fields = unknowns(derivative, dim, num_fields, (z, x, stray))
-        return jnp.stack([jnp.asarray(equation(*fields, x), dtype=x.dtype) for equation in equations])
-
-    shapes = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in ((dim,), (len(columns),), *([()] if bent else []))]
-    replay = jaxpr_as_fun(jax.make_jaxpr(outputs)(*shapes))
-    return jax.jit(lambda *arguments: replay(*arguments)[0])  # under `jit` its derivatives are kept as well
-
-
-def requested_derivatives(
-    equation: Equation, name: str, dim: int, fields: Sequence[str], probe: np.ndarray, *, scalar: bool = True
-) -> set[Derivative]:
-    """The derivatives that evaluating the equation asks for; more than matter, never fewer.
+def requested_derivatives(statement: Statement, fields: Sequence[str], probe: Site, *, scalar: bool = True) -> set[Derivative]:
+    """The derivatives that evaluating an equation at a site asks for; more than matter, never fewer.
 
     With `scalar` its value must be one number (an equation); else it may be an array (an operator given to `apply`).
     """
-    check_arguments(equation, name, fields)
     asked: set[Derivative] = set()
+    name, dim = statement.name, len(probe.x)
 
     def derivative(index: int, alpha: MultiIndex, x: Array, _: Any) -> Array:
         if jnp.shape(x) != (dim,):
@@ -117,14 +39,14 @@ def requested_derivatives(
         asked.add((index, alpha))
         return jnp.ones((), dtype=x.dtype)
 
-    def trace(x: Array) -> Any:
-        value = equation(*unknowns(derivative, dim, len(fields), {}), x)
+    def trace(site: Site) -> Any:
+        value = statement(unknowns(derivative, dim, len(fields), {}), site)
         if callable(value):
             raise ValueError("it returned a function; an operator of u is a function to be taken at x, as `laplacian(u)(x)`")
         return value
 
     try:
-        program, shape = jax.make_jaxpr(trace, return_shape=True)(jnp.asarray(probe))
+        program, shape = jax.make_jaxpr(trace, return_shape=True)(probe.map(jnp.asarray))
     except OrderTooHighError as error:
         raise ValueError(
             f"{name}: {error}. Introduce a further field for a lower derivative, as in `fields=('u', 'w')` with w = Δu."
@@ -147,14 +69,14 @@ def requested_derivatives(
     return asked
 
 
-def _check_indices(program: Callable[[Array], Any], name: str, probe: np.ndarray) -> None:
+def _check_indices(program: Callable[..., Any], name: str, probe: Site) -> None:
     """Refuses `x[2]` in two dimensions, which JAX takes for `x[1]`."""
-    error, _ = checkify.checkify(program, errors=checkify.index_checks)(jnp.asarray(probe))
+    error, _ = checkify.checkify(program, errors=checkify.index_checks)(*jax.tree.leaves(probe.map(jnp.asarray)))
     message = error.get()
     if message is not None:
         raise ValueError(
             f"{name} takes an index past the end: {_first_line(message)}. A point has the coordinates "
-            f"{', '.join(f'`x[{axis}]`' for axis in range(len(probe)))}."
+            f"{', '.join(f'`x[{axis}]`' for axis in range(len(probe.x)))}."
         )
 
 
@@ -196,7 +118,3 @@ def _cause(error: Exception, fields: Sequence[str]) -> str:
 def _first_line(text: str) -> str:
     """What JAX says below the first line is about tracing."""
     return (text.strip().splitlines() or [""])[0].strip().rstrip(".?")
-
-
-def words(fields: Sequence[str]) -> str:
-    return ", ".join(f"`{f}`" for f in fields)

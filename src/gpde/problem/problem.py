@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpde.domains import AbstractDomain
 from gpde.domains.sampling import split
-from gpde.equations import Equation, Kind, Reading, check_operator, equation_name, read
+from gpde.equations import Equation, Kind, Reading, Site, applied, check_operator, equation_name, read, stated
 from gpde.equations.linear_operators import operator_text
 from gpde.kernels import AbstractKernel
 
@@ -73,11 +73,6 @@ class Observations:
             dataclasses.replace(self, points=self.points[kind], values=self.values[kind], noise=noise[kind]) for kind in kinds
         )
 
-    def equation(self, *arguments: Any) -> Any:
-        """The observed quantity as a function of the fields and the point."""
-        *fields, x = arguments
-        return (fields[0] if self.operator is None else self.operator(*fields))(x)
-
 
 @dataclasses.dataclass(frozen=True)
 class Defaults:
@@ -107,8 +102,9 @@ class Problem:
 
     - `domain`: where the points lie.
     - `equations`: for each part of the domain a function of the fields and one point, zero where it holds, or a list of
-      such functions for a system. Of parts that overlap the more special one has its say (`domain.parts` is in that order):
-      `"boundary"` means every side that has no equation of its own.
+      such functions for a system; on the boundary it may take the outward normal too, `lambda u, x, n: ...`.
+      Of parts that overlap the more special one has its say (`domain.parts` is in that order): `"boundary"` means every side
+      that has no equation of its own.
 
     **Other arguments:**
 
@@ -177,18 +173,23 @@ class Problem:
             if part not in self.domain.parts:
                 raise ValueError(
                     f"`Problem`: there is no part {part!r} in the domain. "
-                    f"Equations may hold on: {', '.join(self.domain.parts)}.{self.domain.no_ends}"
+                    f"Equations may hold on: {', '.join(self.domain.parts)}."
                 )
             equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not equations:
                 raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
             several = len(equations) > 1
             names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
-            probes = self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230)
-            reading = read(
-                equations, names, self.domain.dim, self.fields, probes,
-                units=self.domain.extent, functionals=functionals,
-            )  # fmt: skip
+            statements = [stated(e, name, self.fields) for e, name in zip(equations, names, strict=True)]
+            normals = any(statement.normal is not None for statement in statements)
+            if normals and "interior" in self.atoms(part):
+                raise ValueError(
+                    f"{next(s for s in statements if s.normal is not None).name} takes one argument after "
+                    f"`{', '.join(self.fields)}` and `x`, which is the outward normal, and '{part}' has none. Equations on the "
+                    f"boundary may take it: on {', '.join(p for p in self.domain.parts if p != 'interior')}."
+                )
+            probes = self.sites(part, self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230), normals=normals)
+            reading = read(statements, self.fields, probes, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading))
         observations: tuple[Observations, ...] = self.observations  # pyright: ignore[reportAssignmentType]
         for index, data in enumerate(observations):
@@ -209,10 +210,8 @@ class Problem:
             name = f"the operator of observations '{part}'"
             if data.operator is not None:
                 check_operator(data.operator, name, self.fields)
-            reading = read(
-                (data.equation,), (name,), self.domain.dim, self.fields, data.points,
-                units=self.domain.extent, functionals=functionals,
-            )  # fmt: skip
+            observed, where = applied(data.operator, name), Site(data.points)
+            reading = read((observed,), self.fields, where, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading, data))
         return tuple(conditions)
 
@@ -222,6 +221,24 @@ class Problem:
         later = parts[parts.index(part) + 1 :] if part in parts else ()
         taken = {atom for special in later if special in self.equations for atom in self.domain.covers(special)}
         return tuple(atom for atom in own if atom not in taken)
+
+    def sites(self, part: str, points: Float[np.ndarray, "points dim"], *, normals: bool) -> Site:
+        """Points of a part with what equations are told of them: `normals` if one of them asks; in a corner, that of the
+        first side that the part stands for here."""
+        if not normals:
+            return Site(points)
+        found, missing = np.zeros_like(points), np.ones(len(points), dtype=bool)
+        for atom in self.atoms(part):
+            here = np.flatnonzero(missing)[self.domain.on_part(atom, points[missing])]
+            if len(here):
+                found[here] = self.domain.normal(atom, points[here])
+            missing[here] = False
+        if missing.any():
+            raise ValueError(
+                f"an equation on '{part}' takes the normal, and {missing.sum()} of {len(points)} points do not lie there, for "
+                f"instance {np.array2string(points[missing][0], precision=4)}."
+            )
+        return Site(points, found)
 
     def sample_part(self, part: str, num: int, sampling: str = "uniform", seed: int = 0) -> Float[np.ndarray, "points dim"]:
         """Points on one part, split over its sides by their share of the boundary."""
@@ -317,7 +334,8 @@ class Problem:
                 lines.append(f"    data: {len(data.values)} values, noise {noise.min():.3g} to {noise.max():.3g}")
                 continue
             lines += [
-                f"    {name}: {kind_text(kind, symbols)}" for name, kind in zip(reading.names, reading.kinds, strict=True)
+                f"    {statement.name}: {kind_text(kind, symbols)}{', with the normal' if statement.normal else ''}"
+                for statement, kind in zip(reading.equations, reading.kinds, strict=True)
             ]
             if reading.eliminated is not None:
                 lines.append(f"    can be solved for: {', '.join(symbols[k] for k in reading.eliminated)}")

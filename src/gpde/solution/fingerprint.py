@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gpde.domains import AbstractDomain
+from gpde.equations import Site, run_compiled
 from gpde.problem.problem import Problem
 
 _TOLERANCE = 1e-9
@@ -79,11 +80,12 @@ def _geometry(domain: AbstractDomain) -> dict[str, Any]:
 
 def _residuals(problem: Problem, part: str, points: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "points numbers"]:
     """What the equations of a part give on the fixed functions, one column for each equation and function."""
-    (equations,) = [condition.reading.equations for condition in problem.conditions if condition.part == part]
+    (reading,) = [condition.reading for condition in problem.conditions if condition.part == part]
+    sites = problem.sites(part, points, normals=reading.takes_normal).map(jnp.asarray)
     lower, extent = jnp.asarray(problem.domain.lower), jnp.asarray(problem.domain.extent)
     axes = jnp.arange(1.0, 1.0 + problem.domain.dim)
 
-    def at(x: Array, probe: Array) -> Array:
+    def at(site: Site, probe: Array) -> Array:
         def field(index: int) -> Callable[[Array], Array]:
             def value(x: Array) -> Array:
                 place = (x - lower) / extent  # in units of the domain derivatives of every order are of one size
@@ -93,10 +95,11 @@ def _residuals(problem: Problem, part: str, points: Float[np.ndarray, "points di
             return value
 
         fields = [field(index) for index in range(len(problem.fields))]
-        return jnp.stack([jnp.asarray(equation(*fields, x), dtype=x.dtype).reshape(()) for equation in equations])
+        values = [jnp.asarray(statement(fields, site), dtype=probe.dtype) for statement in reading.equations]
+        return jnp.stack([value.reshape(()) for value in values])
 
-    on_all = jax.jit(jax.vmap(jax.vmap(at, in_axes=(None, 0)), in_axes=(0, None)))
-    return np.asarray(on_all(jnp.asarray(points), jnp.array(_PROBES))).reshape(len(points), -1)
+    on_all = jax.vmap(jax.vmap(at, in_axes=(None, 0)), in_axes=(0, None))
+    return np.asarray(run_compiled(on_all, sites, jnp.array(_PROBES))).reshape(len(points), -1)
 
 
 def _close(there: Any, here: Any) -> bool:

@@ -14,7 +14,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gpde.domains import AbstractDomain
-from gpde.equations import check_operator, requested_derivatives, require_double_precision
+from gpde.equations import (
+    Site,
+    Statement,
+    applied,
+    check_operator,
+    requested_derivatives,
+    require_double_precision,
+    run_compiled,
+)
 from gpde.equations.linear_operators import LinearOperator
 from gpde.kernels import AbstractKernel, MultiIndex, common_period
 from gpde.kernels.text import kernels_text
@@ -106,13 +114,7 @@ class Solution:
             raise ValueError(f"`apply`: `operator` turns functions into a function, as `laplacian`; came {operator!r}.")
         name = "the operator given to `apply`"
         check_operator(operator, name, self.fields)
-        where = self._checked(points, extrapolate)
-
-        def equation(*arguments: Any) -> Any:
-            *fields, x = arguments
-            return operator(*fields)(x)
-
-        return self._evaluated(equation, name, where, scalar=False)
+        return self._evaluated(applied(operator, name), Site(self._checked(points, extrapolate)), scalar=False)
 
     def residual(
         self, points: Any, part: str = "interior", *, extrapolate: bool = False
@@ -124,28 +126,24 @@ class Solution:
         given = self.problem.equations.get(part)
         if given is None:
             raise ValueError(f"`residual`: no equation holds on {part!r}; parts: {', '.join(self.problem.equations)}.")
-        where = self._checked(points, extrapolate)
-        equations = (given,) if callable(given) else tuple(given)
-        name = f"the equation on '{part}'"
-        values = np.stack([self._evaluated(equation, name, where) for equation in equations], axis=1)
+        (reading,) = [c.reading for c in self.problem.conditions if c.part == part]
+        sites = self.problem.sites(part, self._checked(points, extrapolate), normals=reading.takes_normal)
+        values = np.stack([self._evaluated(statement, sites) for statement in reading.equations], axis=1)
         return values[:, 0] if callable(given) else values
 
-    def _evaluated(
-        self, equation: Callable[..., Any], name: str, where: Float[np.ndarray, "points dim"], *, scalar: bool = True
-    ) -> np.ndarray:
+    def _evaluated(self, statement: Statement, sites: Site, *, scalar: bool = True) -> np.ndarray:
         r"""An equation on the solution, which near each point is $\sum_\alpha \partial^\alpha u(x) (y - x)^\alpha/\alpha!$."""
-        dim = where.shape[1]
-        asked = requested_derivatives(equation, name, dim, self.fields, where[0], scalar=scalar)
+        where = sites.x
+        asked = requested_derivatives(statement, self.fields, sites.at(0), scalar=scalar)
         order = max((sum(alpha) for _, alpha in asked), default=0)
-        indices = [alpha for alpha in itertools.product(range(order + 1), repeat=dim) if sum(alpha) <= order]
+        indices = [alpha for alpha in itertools.product(range(order + 1), repeat=where.shape[1]) if sum(alpha) <= order]
         operators: list[LinearOperator] = [((f, ((alpha, 1.0),)),) for f in range(len(self.fields)) for alpha in indices]
         values = self.predictor.values(operators, where).reshape(len(where), len(self.fields), len(indices))
 
-        def at(x: Array, coefficients: Array) -> Any:
-            fields = [functools.partial(_polynomial, indices, own, x) for own in coefficients]
-            return equation(*fields, x)
+        def at(site: Site, coefficients: Array) -> Any:
+            return statement([functools.partial(_polynomial, indices, own, site.x) for own in coefficients], site)
 
-        return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(where), jnp.asarray(values)))
+        return np.asarray(run_compiled(jax.vmap(at), sites.map(jnp.asarray), jnp.asarray(values)))
 
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """A figure: truth where it is known, solution, error, points and history; saved if a path is given."""

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gpde.collocation.neighbours import NeighbourIndex
+from gpde.equations import Site
 from gpde.problem.problem import Problem
 from gpde.solution.checks.residuals import CHUNK, Condition, linearized
 
@@ -83,10 +84,10 @@ def _apart(
     left, right = conditions[a.condition], conditions[b.condition]
     least = _TOLERANCE * max(np.max(np.abs(v), where=np.isfinite(v), initial=0.0) for v in (a.values, b.values))
     if a.condition == b.condition:
-        return _largest(left.pool, a.values, b.values, least)
+        return _largest(left.pool.x, a.values, b.values, least)
     if left.is_data or right.is_data:
         return _apart_at_data(problem, conditions, a, b, least)
-    points, reach = _meeting_points(problem, left.pool, right.pool)
+    points, reach = _meeting_points(problem, left.pool.x, right.pool.x)
     if not len(points):
         return None
     # The middle of each pair, then steps to both sides along every axis.
@@ -106,11 +107,11 @@ def _apart_at_data(
 ) -> tuple[Float[np.ndarray, " dim"], float, float] | None:
     """Data is known at its own points only: those on the other condition's part, or among its points."""
     data, other, swapped = (a, b, False) if conditions[a.condition].is_data else (b, a, True)
-    points, place = np.unique(conditions[data.condition].pool, axis=0, return_index=True)
+    points, place = np.unique(conditions[data.condition].pool.x, axis=0, return_index=True)
     own = data.values[place]
     condition = conditions[other.condition]
     if condition.is_data:
-        distance, nearest = (column[:, 0] for column in NeighbourIndex(condition.pool).nearest(points, 1))
+        distance, nearest = (column[:, 0] for column in NeighbourIndex(condition.pool.x).nearest(points, 1))
         here, others = distance == 0, other.values[nearest]
     else:
         atoms = problem.atoms(condition.part.name)
@@ -155,11 +156,19 @@ def _values(
     readings = tuple(c.part.reading for c in conditions)
     padded = points[np.minimum(np.arange(CHUNK), len(points) - 1)]
     zeros = [np.zeros((CHUNK, len(r.operators))) for r in readings]
-    residual, gradient = linearized(readings, [padded] * len(readings), zeros)[prescribed.condition]
+    residual, gradient = linearized(readings, [_near(c, padded) for c in conditions], zeros)[prescribed.condition]
     slot = readings[prescribed.condition].kinds[prescribed.equation].looks_at[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         values = -residual[:, prescribed.equation] / gradient[:, prescribed.equation, slot]
     return values[: len(points)]
+
+
+def _near(condition: Condition, points: Float[np.ndarray, "points dim"]) -> Site:
+    """Points beside a part, told what the nearest of the condition's pool is told."""
+    if condition.pool.normal is None:
+        return Site(points)
+    nearest = NeighbourIndex(condition.pool.x).nearest(points, 1)[1][:, 0]
+    return condition.pool.at(nearest)._replace(x=points)
 
 
 def _text(problem: Problem, point: Float[np.ndarray, " dim"]) -> str:

@@ -12,7 +12,7 @@ from the predictor: latent values may satisfy equations that the function which 
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from gpde.collocation.collocation import Part
 from gpde.domains.sampling import generator
-from gpde.equations import Reading
+from gpde.equations import Reading, Site
 from gpde.equations.linear_operators import Derivative, coefficient_matrix
 from gpde.functionals.functionals import Kernels
 from gpde.kernels import MultiIndex
@@ -42,7 +42,7 @@ class Condition(NamedTuple):
 
     part: Part
     is_data: bool
-    pool: Float[np.ndarray, "pool dim"]
+    pool: Site
     at_zero: Float[np.ndarray, "pool equations"]
     gradient: Float[np.ndarray, "pool equations operators"]
 
@@ -50,7 +50,7 @@ class Condition(NamedTuple):
 class Sampled(NamedTuple):
     """Points of a condition to look at, the first `num_own` of them among the `num_points` of the run, with right sides."""
 
-    points: Float[np.ndarray, "points dim"]
+    sites: Site
     rhs: Float[np.ndarray, "points equations"]
     num_own: int
     num_points: int
@@ -73,16 +73,17 @@ def exact_conditions(problem: Problem, parts: Sequence[Part], seed: int) -> list
     data = [part.name not in problem.domain.parts for part in exact]
     # A part may have fewer points, as the end of an interval.
     pools = [
-        _spread(np.asarray(part.points) if own else problem.sample_part(part.name, _NUM_POOL, seed=fresh), _NUM_POOL)
+        spread(part.sites.map(np.asarray) if own else _drawn(problem, part, fresh), _NUM_POOL)
         for part, own in zip(exact, data, strict=True)
     ]
     zeros = [np.zeros((CHUNK, len(reading.operators))) for reading in readings]
     pieces = [
-        linearized(readings, [pool[first : first + CHUNK] for pool in pools], zeros) for first in range(0, _NUM_POOL, CHUNK)
+        linearized(readings, [pool.at(slice(first, first + CHUNK)) for pool in pools], zeros)
+        for first in range(0, _NUM_POOL, CHUNK)
     ]
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *pieces)
     return [
-        Condition(part, own, pool, residual - (_spread(np.asarray(part.rhs), _NUM_POOL) if own else 0.0), gradient)
+        Condition(part, own, pool, residual - (spread(np.asarray(part.rhs), _NUM_POOL) if own else 0.0), gradient)
         for part, own, pool, (residual, gradient) in zip(exact, data, pools, joined, strict=True)
     ]
 
@@ -99,13 +100,13 @@ def residuals(
     whole = predictor.continuous or "interior" not in names
     steps = None if whole else _Steps.of(problem, kernels, sampled[names.index("interior")])
     columns = _columns(readings, dim, num_fields, along_axes=steps is not None)
-    points = np.concatenate([s.points for s in sampled] + ([] if steps is None else [steps.ends]))
+    points = np.concatenate([s.sites.x for s in sampled] + ([] if steps is None else [steps.ends]))
     derivatives = predictor.raw_values([((field, ((alpha, 1.0),)),) for field, alpha in columns], points)
     if not np.isfinite(derivatives).all():
         return None
     tables = np.split(derivatives[: len(sampled) * CHUNK], len(sampled))
     matrices = [coefficient_matrix(reading.operators, columns) for reading in readings]
-    where = [s.points for s in sampled]
+    where = [s.sites for s in sampled]
     values = [table @ matrix.T for table, matrix in zip(tables, matrices, strict=True)]
     at_zero = linearized(readings, where, [np.zeros_like(v) for v in values])
     found = linearized(readings, where, values)
@@ -141,7 +142,7 @@ class _Steps(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, kernels: Kernels, sampled: Sampled) -> "_Steps":
         """As long as points lie apart, but well below the lengthscale."""
-        dim, start = problem.domain.dim, sampled.points[sampled.num_own :]
+        dim, start = problem.domain.dim, sampled.sites.x[sampled.num_own :]
         spacing = problem.domain.extent * sampled.num_points ** (-1 / dim)
         lengthscale = np.min([np.asarray(kernel.lengthscales(dim)) for kernel in kernels], axis=0)
         axis = np.arange(len(start)) % dim
@@ -170,21 +171,27 @@ class _Steps(NamedTuple):
         return out
 
 
+def _drawn(problem: Problem, part: Part, seed: int) -> Site:
+    """New points of a part."""
+    return problem.sites(part.name, problem.sample_part(part.name, _NUM_POOL, seed=seed), normals=part.reading.takes_normal)
+
+
 def _sampled(condition: Condition) -> Sampled:
-    points, rhs = np.asarray(condition.part.points), np.asarray(condition.part.rhs)
+    sites, rhs = condition.part.sites.map(np.asarray), np.asarray(condition.part.rhs)
     if condition.is_data:
-        return Sampled(_spread(points, CHUNK), _spread(rhs, CHUNK), CHUNK, len(points))
+        return Sampled(spread(sites, CHUNK), spread(rhs, CHUNK), CHUNK, len(rhs))
     rest = condition.at_zero[_NUM_UNIFORM:]
     strength = np.where(np.isfinite(rest), np.abs(rest), 0.0)
     strength = np.max(strength / np.maximum(strength.max(axis=0), 1e-300), axis=1)
     strong = _NUM_UNIFORM + np.argsort(-strength, kind="stable")[:_NUM_STRONG]
-    new = condition.pool[np.concatenate([np.arange(_NUM_UNIFORM), strong])]
-    return Sampled(np.concatenate([_spread(points, _NUM_OWN), new]), np.zeros((CHUNK, rhs.shape[1])), _NUM_OWN, len(points))
+    new = condition.pool.at(np.concatenate([np.arange(_NUM_UNIFORM), strong]))
+    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), spread(sites, _NUM_OWN), new)
+    return Sampled(both, np.zeros((CHUNK, rhs.shape[1])), _NUM_OWN, len(rhs))
 
 
-def _spread(rows: np.ndarray, num: int) -> np.ndarray:
-    """`num` of the rows, evenly, each several times where there are fewer."""
-    return rows[np.linspace(0, len(rows) - 1, num).round().astype(int)]
+def spread(rows: Any, num: int) -> Any:
+    """`num` of the rows of every array, evenly, each several times where there are fewer."""
+    return jax.tree.map(lambda leaf: leaf[np.linspace(0, len(leaf) - 1, num).round().astype(int)], rows)
 
 
 def _columns(readings: Sequence[Reading], dim: int, num_fields: int, *, along_axes: bool) -> list[Derivative]:
@@ -223,23 +230,21 @@ def _relative(
 
 
 def linearized(
-    readings: tuple[Reading, ...], points: Sequence[np.ndarray], values: Sequence[np.ndarray]
+    readings: tuple[Reading, ...], sites: Sequence[Site], values: Sequence[np.ndarray]
 ) -> list[tuple[Float[np.ndarray, "points equations"], Float[np.ndarray, "points equations operators"]]]:
     r"""$r(x, v)$ and $\partial r/\partial v$ of every reading, each on `CHUNK` points."""
-    found = _linearized(readings, tuple(map(jnp.asarray, points)), tuple(map(jnp.asarray, values)))
+    found = _linearized(readings, tuple(s.map(jnp.asarray) for s in sites), tuple(map(jnp.asarray, values)))
     return [(np.asarray(residual), np.asarray(gradient)) for residual, gradient in found]
 
 
 @eqx.filter_jit
-def _linearized(
-    readings: tuple[Reading, ...], points: tuple[Array, ...], values: tuple[Array, ...]
-) -> list[tuple[Array, Array]]:
-    def at(reading: Reading, x: Array, v: Array) -> tuple[Array, Array]:
+def _linearized(readings: tuple[Reading, ...], sites: tuple[Site, ...], values: tuple[Array, ...]) -> list[tuple[Array, Array]]:
+    def at(reading: Reading, site: Site, v: Array) -> tuple[Array, Array]:
         def twice(v: Array) -> tuple[Array, Array]:
-            residual = reading.residual(x, v)
+            residual = reading.residual(site, v)
             return residual, residual
 
         gradient, residual = jax.jacfwd(twice, has_aux=True)(v)
         return residual, gradient
 
-    return [jax.vmap(eqx.Partial(at, r))(x, v) for r, x, v in zip(readings, points, values, strict=True)]
+    return [jax.vmap(eqx.Partial(at, r))(s, v) for r, s, v in zip(readings, sites, values, strict=True)]

@@ -1,0 +1,121 @@
+"""The user's equations, traced once: programs that are equal where they compute the same, so that nothing compiles twice.
+
+Two functions that a user writes are never equal, and one whose globals have changed is not what it was. What they compute can
+be compared: the text of the traced program, with every constant in it.
+"""
+
+import functools
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
+from jaxtyping import Array, Float
+
+from gpde.equations.derivatives import unknowns
+from gpde.equations.linear_operators import Derivative
+from gpde.equations.statements import Site, Statement, shape_of
+from gpde.kernels import MultiIndex
+
+_NUM_KEPT = 256
+_SMALL_BLOCK, _LARGE_BLOCK = 64, 4096  # points a compiled program takes
+
+
+class Program:
+    """The residuals of some equations as a function of the site and of the derivatives of the unknowns there.
+
+    The user's functions run once. What they did is replayed from then on: to differentiate nested derivatives again for every
+    program that needs them takes longer than to compile it.
+    """
+
+    def __init__(self, plain: Callable[[Site, Array], Array], bent: Callable[[Site, Array, Array], Array]):
+        self._plain, self._bent = jax.jit(plain), bent  # under `jit` its derivatives are kept as well
+
+    def __call__(self, site: Site, z: Float[Array, " columns"]) -> Float[Array, " equations"]:
+        return self._plain(site, z)
+
+    def gradients(self, sites: Site, z: Float[np.ndarray, "points columns"]) -> Float[np.ndarray, "points equations columns"]:
+        r"""$\partial r / \partial z$, every equation at every point."""
+        return _in_blocks(self._gradients, sites, z)
+
+    def residuals(
+        self, sites: Site, z: Float[np.ndarray, "points columns"], stray: float = 0.0
+    ) -> Float[np.ndarray, "points equations"]:
+        """The residuals where every derivative of the unknown bends away from its point by `stray` times the squared
+        distance: equations that look at the unknown at their own point alone do not notice."""
+        return _in_blocks(lambda sites, z: self._residuals(sites, z, jnp.asarray(stray)), sites, z)
+
+    @functools.cached_property
+    def _gradients(self) -> Callable[[Site, Array], Array]:
+        return jax.jit(jax.vmap(jax.jacfwd(self._plain, argnums=1)))
+
+    @functools.cached_property
+    def _residuals(self) -> Callable[[Site, Array, Array], Array]:
+        return jax.jit(jax.vmap(self._bent, in_axes=(0, 0, None)))
+
+
+def traced(statements: Sequence[Statement], num_fields: int, columns: tuple[Derivative, ...], sites: Site) -> Program:
+    """The program of equations, with the derivatives in the order of `columns`; an earlier one, if that computes the same."""
+    place = {column: k for k, column in enumerate(columns)}
+    shape = shape_of(sites)
+    (dim,) = shape.x.shape
+
+    def outputs(site: Site, z: Array, stray: Array | None = None) -> Array:
+        # All that is traced comes as an argument: a function with a rule of its own cannot look out of the user's `jit`.
+        def derivative(index: int, alpha: MultiIndex, y: Array, values: Any) -> Array:
+            z, x, stray = values
+            own = z[place[index, alpha]]
+            return own if stray is None else own + stray * jnp.sum((y - x) ** 2)
+
+        fields = unknowns(derivative, dim, num_fields, (z, site.x, stray))
+        return jnp.stack([jnp.asarray(statement(fields, site), dtype=z.dtype) for statement in statements])
+
+    def replay(*shapes: Any) -> Callable[..., Array]:
+        program = jaxpr_as_fun(jax.make_jaxpr(outputs)(*shapes))
+        return lambda *arguments: program(*jax.tree.leaves(arguments))[0]
+
+    z, number = jax.ShapeDtypeStruct((len(columns),), jnp.float64), jax.ShapeDtypeStruct((), jnp.float64)
+    plain, bent = replay(shape, z), replay(shape, z, number)
+
+    def everything(site: Site, z: Array, stray: Array) -> Any:
+        return plain(site, z), jax.jacfwd(plain, argnums=1)(site, z), bent(site, z, stray)
+
+    return _once(_programs, _key(jax.jit(everything, keep_unused=True).lower(shape, z, number)), lambda: Program(plain, bent))
+
+
+def run_compiled(function: Callable[..., Any], *arguments: Any) -> Any:
+    """`jax.jit(function)(*arguments)`, compiled only where no function that computes the same has been compiled before."""
+    lowered = jax.jit(function, keep_unused=True).lower(*arguments)
+    return _once(_executables, _key(lowered), lowered.compile)(*arguments)
+
+
+_programs: OrderedDict[Any, Program] = OrderedDict()
+_executables: OrderedDict[Any, Any] = OrderedDict()
+
+
+def _key(lowered: Any) -> Any:
+    """Equal where two traced functions compute the same."""
+    text = lowered.as_text()
+    # What calls back into Python is not told by its text.
+    return object() if "callback" in text else (hashlib.sha256(text.encode()).digest(), lowered.in_tree, lowered.out_tree)
+
+
+def _once(kept: OrderedDict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """What was made for the key before, or is made now; those used last are kept."""
+    found = kept.pop(key, None)
+    kept[key] = make() if found is None else found
+    while len(kept) > _NUM_KEPT:
+        kept.popitem(last=False)
+    return kept[key]
+
+
+def _in_blocks(function: Callable[[Site, Array], Array], sites: Site, z: np.ndarray) -> np.ndarray:
+    """A function of many points, in blocks of one of two sizes: few programs are compiled, whatever the number of points."""
+    num = len(z)
+    size = _SMALL_BLOCK if num <= 8 * _SMALL_BLOCK else _LARGE_BLOCK
+    index = np.minimum(np.arange(-(-num // size) * size), num - 1).reshape(-1, size)
+    return np.concatenate([np.asarray(function(sites.at(i).map(jnp.asarray), jnp.asarray(z[i]))) for i in index])[:num]

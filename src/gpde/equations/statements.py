@@ -1,0 +1,119 @@
+"""The user's equations as functions of the fields and of what is known at a point, and the record that holds that."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+Equation = Callable[..., Any]
+
+
+class Site(NamedTuple):
+    """What an equation is told of a point beside the unknown: where it is, and the outward unit normal where one is asked for.
+
+    With a leading axis it stands for many points.
+    """
+
+    x: Any
+    normal: Any = None
+
+    @property
+    def num_points(self) -> int:
+        return len(self.x)
+
+    def at(self, index: Any) -> "Site":
+        """The sites with these numbers."""
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+    def map(self, function: Callable[[Any], Any]) -> "Site":
+        """The same with every array replaced: `site.map(jnp.asarray)`."""
+        return jax.tree.map(function, self)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Statement:
+    """An equation of the user's: its function, what messages call it, and whether it takes the normal after the point."""
+
+    function: Equation
+    name: str
+    normal: str | None = None  # what the function calls it
+
+    def __call__(self, fields: Sequence[Callable[[Array], Array]], site: Site) -> Any:
+        """Its value for given fields at one point."""
+        told = {} if self.normal is None else {self.normal: site.normal}
+        return self.function(*fields, site.x, **told)
+
+
+def equation_name(equation: Equation, part: str, index: int | None = None) -> str:
+    """What messages call an equation: its part, its place there, and its own name if it has one."""
+    own = getattr(equation, "__name__", "<lambda>")
+    place = f"the equation on '{part}'" if index is None else f"equation {index + 1} on '{part}'"
+    return place if own == "<lambda>" else f"{place} (`{own}`)"
+
+
+def stated(equation: Equation, name: str, fields: Sequence[str]) -> Statement:
+    """The equation with its arguments understood: the fields, the point and, if it asks for one more, the normal."""
+    takes = f"({', '.join(fields)}, x)"
+    if not callable(equation):
+        raise ValueError(
+            f"{name} must be a function such as `lambda {', '.join(fields)}, x: ...`, not {type(equation).__name__}."
+        )
+    try:
+        signature = inspect.signature(equation)
+    except (TypeError, ValueError):  # a builtin without a signature: calling it will tell
+        return Statement(equation, name)
+    all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in all_others]
+    names, own = [p.name for p in needed], [*fields, "x"]
+    if sorted(n for n in names if n in own) == sorted(own) and [n for n in names if n in own] != own:
+        raise ValueError(
+            f"{name} takes `({', '.join(names)})`; the order is `{takes}`: the fields as in `fields`, the point last."
+        )
+    one_more = len(names) == len(own) + 1 and names[-1] != "x" and needed[-1].kind is not inspect.Parameter.POSITIONAL_ONLY
+    normal = names[-1] if one_more else None
+    try:
+        signature.bind(*([None] * len(own)), **({} if normal is None else {normal: None}))
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must take {len(own)} arguments, `{takes}`: the field{'s' if len(fields) > 1 else ''} {words(fields)} and "
+            f"the point; or one more, `({', '.join(fields)}, x, n)`, the outward normal on a part of the boundary; its "
+            f"signature is {signature}."
+        ) from error
+    return Statement(equation, name, normal)
+
+
+def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str]) -> None:
+    """An operator takes the fields and gives a function: `laplacian`, or `lambda u, v: ...` for two fields."""
+    try:
+        inspect.signature(operator).bind(*([None] * len(fields)))
+    except ValueError:  # a builtin without a signature: calling it will tell
+        return
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must take the field{'s' if len(fields) > 1 else ''} {words(fields)} and return a function of the "
+            f"point, as in `lambda {', '.join(fields)}: ...`: {error}."
+        ) from error
+
+
+def applied(operator: Callable[..., Any] | None, name: str) -> Statement:
+    """An operator of the fields as a function of the fields and the point; None is the first field itself."""
+
+    def value(*arguments: Any) -> Any:
+        *fields, x = arguments
+        return (fields[0] if operator is None else operator(*fields))(x)
+
+    return Statement(value, name)
+
+
+def words(fields: Sequence[str]) -> str:
+    return ", ".join(f"`{f}`" for f in fields)
+
+
+def shape_of(site: Site) -> Site:
+    """The shapes of one site of many, for tracing."""
+    return site.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[1:], jnp.float64))
