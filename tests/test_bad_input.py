@@ -41,7 +41,7 @@ from gpde import (
     partial,
 )
 
-SQUARE = Box((0, 0), (1, 1))
+SQUARE, CIRCLE = Box((0, 0), (1, 1)), Box(0, 1, periodic="x")
 PLACES = np.random.default_rng(0).random((3, 2))
 
 
@@ -180,6 +180,23 @@ CASES = {
         r"no part 'inflow' in the domain. Equations may hold on: interior, boundary, ",
     ),
     "a mesh of lines": (lambda: mesh(kinds=("line",)), r"has line; triangles, quadrilaterals or tetrahedra are needed"),
+    "a periodic coordinate that is not there": (
+        lambda: Box((0, 0), (1, 1), periodic=("z",)),
+        r"`periodic` has 'z'; it is made of the coordinates 'x', 'y' or of their numbers, 0 to 1",
+    ),
+    "a side of a periodic coordinate": (
+        lambda: problem(domain=Box((0, 0), (1, 1), periodic=(0,)), equations={"left": zero}),
+        r"no part 'left' .* hold on: interior, boundary, bottom, top. x is a periodic coordinate, without ends",
+    ),
+    "a formula on a circle": (
+        lambda: solve(problem(domain=CIRCLE, equations={"interior": zero}), lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2))),
+        r"the domain has the period 1, the kernel FunctionKernel has none; use `gpde.Gaussian",
+    ),
+    "a period that does not fit": (
+        lambda: solve(problem(domain=CIRCLE, equations={"interior": zero}), Gaussian(0.3, period={0: 0.3})),
+        r"coordinate 0 of the domain has the period 1, the kernel Gaussian has 0.3",
+    ),
+    "a union of circles": (lambda: CIRCLE | Box(2, 3), r"`Union`: of a domain with periodic coordinates only a difference"),
     "points outside a disk": (
         lambda: solve(problem(domain=Ball((0, 0), 1)), points={"interior": [(0.9, 0.9)]}),
         r"`points\['interior'\]`: 1 of 1 points do not lie there, for instance \[0.9 0.9\]",

@@ -26,6 +26,7 @@ from .problem.problem import Observations as Observations
 from .problem.problem import Problem as Problem
 from .solution._solve import continuation as continuation
 from .solution._solve import solve as solve
+from .solution.march import march as march
 from .solution.solution import Solution as Solution
 from .solution.solution import load as load
 

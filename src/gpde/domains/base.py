@@ -114,6 +114,11 @@ class AbstractDomain(abc.ABC):
         return np.full(self.dim, np.prod(self.extent) ** (1 / self.dim))
 
     @property
+    def periods(self) -> Float[np.ndarray, " dim"]:
+        """After which length each coordinate comes round again; infinite where it does not."""
+        return np.full(self.dim, np.inf)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """Every name on which an equation may hold, from the general to the special.
 
@@ -136,7 +141,14 @@ class AbstractDomain(abc.ABC):
             return self.unions[part]
         if part in self.atoms:
             return (part,)
-        raise ValueError(f"{self!r} has no part {part!r}; its parts are {', '.join(map(repr, self.parts))}.")
+        raise ValueError(f"{self!r} has no part {part!r}; its parts are {', '.join(map(repr, self.parts))}.{self.no_ends}")
+
+    @property
+    def no_ends(self) -> str:
+        """A sentence about periodic coordinates, for those who look for their sides; empty where there are none."""
+        circles = [name for name, period in zip(self.coordinates, self.periods, strict=True) if np.isfinite(period)]
+        what = f"{', '.join(circles)} {'is a periodic coordinate' if len(circles) == 1 else 'are periodic coordinates'}"
+        return f" {what}, without ends." if circles else ""
 
     def measure(self, part: str) -> float:
         """Volume, area or length of a part; the number of points where it is points."""
@@ -213,17 +225,19 @@ class AbstractDomain(abc.ABC):
             raise ValueError(f"`normal`: {missing.sum()} of {len(checked)} points are not on {part!r}; one is {first}.")
         return normals
 
-    def grid(self, shape: Sequence[int]) -> Points:
-        """The tensor grid of `shape` over the closed bounding box, last coordinate fastest."""
+    def grid(self, shape: Sequence[int], *, closed: bool = True) -> Points:
+        """The tensor grid of `shape` over the closed bounding box, last coordinate fastest; not `closed`, without the upper
+        end of a periodic coordinate, which is its lower end again."""
         sizes = [count(size, "grid", "shape") for size in shape]
         if len(sizes) != self.dim or min(sizes) < 1:
             raise ValueError(f"`grid`: `shape` has one size, 1 or more, for each of {self.coordinates}; got {tuple(shape)}.")
-        axes = [np.linspace(*ends) for ends in zip(self.lower, self.upper, sizes, strict=True)]
+        ends = zip(self.lower, self.upper, sizes, closed | np.isinf(self.periods), strict=True)
+        axes = [np.linspace(low, high, size, endpoint=bool(end)) for low, high, size, end in ends]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
 
     def test_points(self, shape: Sequence[int]) -> Points:
         """The points of `grid` that lie in the closed domain; where it slips between them, as many points of its interior."""
-        points = self.grid(shape)
+        points = self.grid(shape, closed=False)
         inside = points[self.contains(points)]
         return inside if len(inside) else self.sample("interior", len(points), sampling="sobol")
 

@@ -70,6 +70,10 @@ class WithParts(AbstractDomain):
         return self.domain.units
 
     @property
+    def periods(self) -> Float[np.ndarray, " dim"]:
+        return self.domain.periods
+
+    @property
     def atoms(self) -> tuple[str, ...]:
         whole = tuple(atom for atom in self.domain.atoms if atom not in self._unions and atom not in self._pieces)
         return (*whole, *self._pieces)

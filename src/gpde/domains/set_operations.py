@@ -30,6 +30,8 @@ class AbstractSetOperation(AbstractDomain):
             )
         if isinstance(first, SpaceTime) or isinstance(second, SpaceTime):
             raise ValueError(f"`{name}`: operands are domains in space; write `SpaceTime(a - b, start, stop)`.")
+        if np.isfinite(second.periods).any() or (np.isfinite(first.periods).any() and not isinstance(self, Difference)):
+            raise ValueError(f"`{name}`: of a domain with periodic coordinates only a difference can be taken, as its first.")
         self.first, self.second = first, second
         self.tolerance = max(first.tolerance, second.tolerance)
         self._lower, self._upper = self._box()
@@ -75,6 +77,10 @@ class AbstractSetOperation(AbstractDomain):
     @property
     def coordinates(self) -> tuple[str, ...]:
         return self.first.coordinates
+
+    @property
+    def periods(self) -> Float[np.ndarray, " dim"]:
+        return self.first.periods
 
     @property
     def atoms(self) -> tuple[str, ...]:

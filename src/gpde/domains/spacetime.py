@@ -65,6 +65,10 @@ class SpaceTime(AbstractDomain):
     def units(self) -> Float[np.ndarray, " dim"]:
         return np.array([self.stop - self.start, *self.space.units])
 
+    @property
+    def periods(self) -> Float[np.ndarray, " dim"]:
+        return np.array([np.inf, *self.space.periods])
+
     def has_chart(self, atom: str) -> bool:
         return self.space.has_chart("interior" if atom in ("initial", "final") else atom)
 

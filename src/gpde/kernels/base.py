@@ -58,6 +58,18 @@ class AbstractKernel(eqx.Module):
         """After which distance $u$ repeats itself, along each coordinate; infinite where it does not, zero for a constant."""
         return np.full(dim, np.inf)
 
+    def with_periods(self, periods: Float[np.ndarray, " dim"]) -> "AbstractKernel":
+        """The kernel on a domain whose coordinates come round after `periods`: with a period where it has none of its own."""
+        own = self.periods(len(periods))
+        for axis, (here, there) in enumerate(zip(periods.tolist(), own.tolist(), strict=True)):
+            if not math.isinf(here) and common_period((here, there)) != here:
+                has = "none" if math.isinf(there) else f"{there:g}"
+                raise ValueError(
+                    f"`kernel`: coordinate {axis} of the domain has the period {here:g}, the kernel {type(self).__name__} has "
+                    f"{has}; use `gpde.Gaussian(...)` or `gpde.Matern(...)`, which without a `period` take that of the domain."
+                )
+        return self
+
     @abstractmethod
     def check(self, dim: int) -> None:
         """Raise `ValueError` unless the kernel fits points with `dim` coordinates."""

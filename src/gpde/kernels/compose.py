@@ -40,6 +40,9 @@ class Sum(AbstractKernel):
     def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
         return _common_periods(self.first, self.second, dim)
 
+    def with_periods(self, periods: Float[np.ndarray, " dim"]) -> "Sum":
+        return Sum(self.first.with_periods(periods), self.second.with_periods(periods))
+
     def check(self, dim: int) -> None:
         self.first.check(dim)
         self.second.check(dim)
@@ -72,6 +75,9 @@ class Product(AbstractKernel):
 
     def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
         return _common_periods(self.first, self.second, dim)
+
+    def with_periods(self, periods: Float[np.ndarray, " dim"]) -> "Product":
+        return Product(self.first.with_periods(periods), self.second.with_periods(periods))
 
     def check(self, dim: int) -> None:
         self.first.check(dim)

@@ -8,6 +8,7 @@ with the partial Bell polynomials $B_{n,k}$. And because $\kappa$ depends on $x 
 one in $x$: only the distinct $\alpha + \beta$ are ever needed.
 """
 
+import copy
 import functools
 import math
 from abc import abstractmethod
@@ -95,6 +96,13 @@ class AbstractRadial(AbstractKernel):
     def periods(self, dim: int) -> Float[np.ndarray, " dim"]:
         own = dict(self.period)
         return np.array([own.get(axis, math.inf) for axis in range(dim)])
+
+    def with_periods(self, periods: Float[np.ndarray, " dim"]) -> "AbstractKernel":
+        new = {axis: period for axis, period in enumerate(periods.tolist()) if not math.isinf(period)} | dict(self.period)
+        kernel = copy.copy(self)
+        # Past `__init__`, which would convert and check what was converted and checked before.
+        object.__setattr__(kernel, "period", tuple(sorted(new.items())))
+        return AbstractKernel.with_periods(kernel, periods)
 
     def check(self, dim: int) -> None:
         name = type(self).__name__

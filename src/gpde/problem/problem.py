@@ -173,7 +173,7 @@ class Problem:
             if part not in self.domain.parts:
                 raise ValueError(
                     f"`Problem`: there is no part {part!r} in the domain. "
-                    f"Equations may hold on: {', '.join(self.domain.parts)}."
+                    f"Equations may hold on: {', '.join(self.domain.parts)}.{self.domain.no_ends}"
                 )
             equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not equations:

@@ -191,13 +191,14 @@ def _kernels(problem: Problem, kernel: Any) -> Kernels:
     chosen = problem.defaults.kernel if kernel is None else kernel
     if chosen is None:
         chosen = default_kernel(problem)
+    periods = problem.domain.periods
     if not isinstance(chosen, Mapping):
-        return (as_kernel(chosen),) * len(problem.fields)
+        return (as_kernel(chosen).with_periods(periods),) * len(problem.fields)
     if set(chosen) != set(problem.fields):
         raise ValueError(
             f"`kernel`: one kernel per field is needed, for {', '.join(problem.fields)}; came {', '.join(map(str, chosen))}."
         )
-    return tuple(as_kernel(chosen[field]) for field in problem.fields)
+    return tuple(as_kernel(chosen[field]).with_periods(periods) for field in problem.fields)
 
 
 def _check_initial(initial: Solution, problem: Problem) -> None:

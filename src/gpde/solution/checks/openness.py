@@ -63,14 +63,27 @@ def _looked_at(problem: Problem, conditions: Sequence[Condition]) -> list[_Looks
     found = linearized(readings, [c.pool.at(slice(CHUNK)) for c in conditions], values)
     out = []
     for condition, reading, (_, gradient) in zip(conditions, readings, found, strict=True):
-        if condition.is_data:
+        part = _where(problem, condition)
+        if part is None:
             continue
         with np.errstate(invalid="ignore"):  # exp(-30 / u) at u < 0
             size = np.abs(gradient @ coefficient_matrix(reading.operators, columns)) * unit
         size = np.max(np.where(np.isfinite(size), size, 0.0), axis=0)  # (equations, derivatives)
         present = size > 1e-12 * size.max(axis=1, keepdims=True)
-        out.append(_Looks(condition.part.name, [{columns[k] for k in np.flatnonzero(row)} for row in present]))
+        out.append(_Looks(part, [{columns[k] for k in np.flatnonzero(row)} for row in present]))
     return out
+
+
+def _where(problem: Problem, condition: Condition) -> str | None:
+    """The part that an equation holds on. Exact data all along one side are a condition there; others have no part."""
+    if not condition.is_data:
+        return condition.part.name
+    points, domain = np.asarray(condition.part.points), problem.domain
+    for atom in () if condition.part.noisy else domain.atoms[1:]:
+        side = np.ptp(domain.sample(atom, 64, seed=0), axis=0)
+        if domain.on_part(atom, points).all() and np.all(np.ptp(points, axis=0) >= 0.5 * side):
+            return atom
+    return None
 
 
 def _terms(operator: LinearOperator) -> list[Derivative]:

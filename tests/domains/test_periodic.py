@@ -1,0 +1,77 @@
+"""Coordinates that close to a circle: stated by the domain, known to everyone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpde
+from gpde.domains import Ball, Box, SpaceTime
+from gpde.kernels import Gaussian, Matern, Offset
+from gpde.operators import partial
+
+STRIP = Box((0, -1), (2, 1), periodic=("x",))
+
+
+def test_a_periodic_coordinate_has_no_sides_and_no_outside():
+    assert STRIP.parts == ("interior", "boundary", "bottom", "top")
+    np.testing.assert_array_equal(STRIP.periods, [2, np.inf])
+    points = np.array([[7.3, 0.0], [-4.0, 1.0], [0.5, 1.1], [0.0, 0.0], [np.nan, 0.0]])
+    np.testing.assert_array_equal(STRIP.contains(points), [True, True, False, True, False])
+    np.testing.assert_array_equal(STRIP.on_part("interior", points), [True, False, False, True, False])
+    np.testing.assert_array_equal(STRIP.on_part("top", points), [False, True, False, False, False])
+    assert Box(0, 1, periodic=0).parts == ("interior",)
+    assert SpaceTime(STRIP, 0, 1).parts == ("interior", "boundary", "initial", "bottom", "top", "final")
+    np.testing.assert_array_equal(SpaceTime(STRIP, 0, 1).periods, [np.inf, 2, np.inf])
+
+
+def test_points_inside_are_drawn_as_in_the_box_that_is_not_closed():
+    np.testing.assert_array_equal(STRIP.sample("interior", 30, seed=2), Box((0, -1), (2, 1)).sample("interior", 30, seed=2))
+
+
+def test_test_points_have_each_place_of_a_circle_once():
+    np.testing.assert_allclose(np.unique(STRIP.test_points((4, 3))[:, 0]), [0, 0.5, 1, 1.5])
+    np.testing.assert_allclose(np.unique(STRIP.grid((5, 3))[:, 0]), [0, 0.5, 1, 1.5, 2])
+
+
+def test_a_hole_in_a_strip_leaves_it_periodic():
+    holed = (STRIP - Ball((1, 0), 0.5)).with_parts(rim=lambda x: jnp.abs(x[1]) < 0.6)
+    np.testing.assert_array_equal(holed.periods, [2, np.inf])
+    assert holed.covers("rim") == ("circle",)
+    assert holed.measure("interior") == pytest.approx(4 - np.pi / 4, rel=0.01)
+
+
+def test_a_domain_with_circles_is_made_again_from_its_arguments():
+    again = Box(**(STRIP.arguments() or {}))
+    assert repr(again) == repr(STRIP) == "Box((0, -1), (2, 1), periodic=('x',))"
+
+
+def test_a_kernel_without_a_period_gets_that_of_the_domain_and_one_with_keeps_its_own():
+    periods = np.array([2.0, np.inf])
+    kernel = Gaussian(0.3) * Matern(2.5, 0.5) + Offset(2.0)
+    np.testing.assert_array_equal(kernel.with_periods(periods).periods(2), periods)
+    np.testing.assert_array_equal(Gaussian(0.3, period={0: 1.0}).with_periods(periods).periods(2), [1.0, np.inf])
+    x, y = jnp.array([0.1, 0.2]), jnp.array([1.9, 0.3])
+    by_hand = Gaussian(0.3, period={0: 2.0}) * Matern(2.5, 0.5, period={0: 2.0}) + Offset(2.0)
+    assert kernel.with_periods(periods)(x, y) == by_hand(x, y)
+
+
+def test_a_period_stated_by_the_domain_is_that_stated_by_the_kernel():
+    def exact(x):
+        return jnp.sin(2 * jnp.pi * (x[1] - x[0]))
+
+    def solved(domain, kernel, **changes):
+        equations = {
+            "interior": lambda u, x: partial(u, 0)(x) + partial(u, 1)(x),
+            "initial": lambda u, x: u(x) - exact(x),
+        }
+        problem = gpde.Problem(SpaceTime(domain, 0, 1), equations, reference=exact)
+        return gpde.solve(problem, kernel, num_interior=120, num_boundary=24, nugget=1e-11, **changes)
+
+    by_domain = solved(Box(0, 1, periodic="x"), Gaussian(0.35))
+    by_kernel = solved(Box(0, 1), Gaussian(0.35, period={1: 1.0}))
+    points = by_domain.domain.test_points((20, 20))
+    np.testing.assert_array_equal(by_domain(points), by_kernel(points))
+    np.testing.assert_allclose(by_domain(points), jax.vmap(exact)(points), atol=5e-3)
+    np.testing.assert_allclose(by_domain(points + np.array([[0.0, 3.0]])), by_domain(points), atol=1e-9)
+    assert not any("leave the solution open" in note for note in by_domain.result.notes)

@@ -1,0 +1,114 @@
+"""Long times: windows that follow one another are one function, near the truth at every time."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpde
+from gpde import Box, Consensus, Gaussian, MiniBatch, Observations, Problem, SpaceTime, march, partial, solve
+from gpde.outcomes import Outcome
+
+KERNEL, POINTS = Gaussian((0.5, 0.4)), {"num_interior": 80, "num_boundary": 40, "nugget": 1e-11}
+
+
+def decay(x):
+    return jnp.exp(-0.1 * jnp.pi**2 * x[0]) * jnp.sin(jnp.pi * x[1])
+
+
+def given(u, x):
+    return u(x) - decay(x)
+
+
+def heat(u, x):
+    return partial(u, 0)(x) - 0.1 * partial(u, 1, 1)(x)
+
+
+HEAT = Problem(
+    SpaceTime((0.0, 1.0), 0.0, 1.5), {"interior": heat, "initial": given, "boundary": given}, reference=decay, name="heat"
+)
+
+
+@pytest.fixture(scope="module")
+def marched():
+    return march(HEAT, KERNEL, windows=3, **POINTS)
+
+
+def test_windows_are_one_function_near_the_truth_at_every_time(marched):
+    points = HEAT.domain.grid((13, 9))
+    assert np.abs(marched(points) - jax.vmap(decay)(jnp.asarray(points))).max() < 2e-5
+    assert marched.result.outcome is Outcome.CONVERGED
+    assert {entry["window"] for entry in marched.history} == {1, 2, 3}
+    assert len(marched.points["interior"]) == 3 * 80
+    assert "marched through 3 of 3 windows" in str(marched.result)
+    assert "open" not in str(marched.result)  # the start of a window is a condition there
+
+
+def test_where_windows_meet_the_earlier_and_the_later_agree(marched):
+    early, late = marched.predictor.predictors[:2]
+    meeting = np.column_stack([np.full(9, 0.5), np.linspace(0, 1, 9)])
+    value = marched._identities
+    np.testing.assert_allclose(early.values(value, meeting), late.values(value, meeting), atol=2e-5)
+
+
+def test_a_marched_solution_is_saved_and_loaded_bit_by_bit(marched, tmp_path):
+    points = HEAT.domain.grid((5, 4))
+    marched.save(tmp_path / "marched.npz")
+    again = gpde.load(tmp_path / "marched.npz", problem=HEAT)
+    np.testing.assert_array_equal(again(points), marched(points))
+    np.testing.assert_array_equal(again.std(points), marched.std(points))
+
+
+def test_an_equation_with_two_time_derivatives_hands_on_value_and_velocity():
+    def wave(x):
+        return jnp.cos(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1])
+
+    problem = Problem(
+        SpaceTime((0.0, 1.0), 0.0, 1.0),
+        {
+            "interior": lambda u, x: partial(u, 0, 0)(x) - partial(u, 1, 1)(x),
+            "initial": [lambda u, x: u(x) - wave(x), lambda u, x: partial(u, 0)(x)],
+            "boundary": lambda u, x: u(x),
+        },
+    )
+    solution = march(problem, Gaussian((0.5, 0.5)), windows=2, **POINTS)
+    points = problem.domain.grid((7, 7))
+    assert np.abs(solution(points) - jax.vmap(wave)(jnp.asarray(points))).max() < 1e-3
+
+
+def test_one_window_is_a_plain_solve_whose_start_is_data():
+    points = HEAT.domain.grid((6, 5))
+    plain = solve(HEAT, KERNEL, **POINTS)
+    np.testing.assert_allclose(march(HEAT, KERNEL, windows=1, **POINTS)(points), plain(points), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", [Consensus(batch_size=30), MiniBatch(batch_size=30, num_steps=3000)], ids=lambda m: m.name)
+def test_every_method_marches(method):
+    points = HEAT.domain.grid((7, 5))
+    solution = march(HEAT, KERNEL, windows=2, method=method, **POINTS)
+    assert np.abs(solution(points) - jax.vmap(decay)(jnp.asarray(points))).max() < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("problem", "arguments", "message"),
+    [
+        (Problem(Box((0.0, 0.0), (1.0, 1.0)), {"interior": heat}), {"windows": 2}, "needs a time"),
+        (Problem(HEAT.domain, {"interior": heat}), {"windows": 2}, "no equation on 'initial'"),
+        (Problem(HEAT.domain, {"interior": heat, "initial": lambda u, x: u(x) ** 3}), {"windows": 2}, "must be linear"),
+        (HEAT, {"windows": 0}, "`windows` is how many"),
+        (HEAT, {"windows": [0.0, 2.0, 1.5]}, "`windows` is how many"),
+        (HEAT, {"windows": 2, "initial": decay}, "each window starts from the last"),
+    ],
+)
+def test_a_march_that_cannot_be_says_why(problem, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        march(problem, KERNEL, **arguments)
+
+
+def test_a_pin_on_the_boundary_is_no_condition_of_that_side():
+    pinned = Problem(
+        Box((0.0, 0.0), (1.0, 1.0)),
+        {"interior": lambda u, x: partial(u, 0, 0)(x) + partial(u, 1, 1)(x), "left": lambda u, x: u(x)},
+        observations=Observations(np.array([[1.0, 0.5]]), np.array([1.0])),
+    )
+    assert "open" in str(solve(pinned, Gaussian(0.5), num_interior=20, num_boundary=10).result)
