@@ -112,3 +112,21 @@ def test_a_pin_on_the_boundary_is_no_condition_of_that_side():
         observations=Observations(np.array([[1.0, 0.5]]), np.array([1.0])),
     )
     assert "open" in str(solve(pinned, Gaussian(0.5), num_interior=20, num_boundary=10).result)
+
+
+def test_from_the_third_window_on_nothing_compiles(monkeypatch):
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, _, **__: compiled.append(event) if event == "/jax/core/compile/backend_compile_duration" else None
+    )
+    counts = []
+
+    def counted(*arguments, **options):
+        counts.append(len(compiled))
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr("gpde.solution.march.solve", counted)
+    march(HEAT, KERNEL, windows=4, **{**POINTS, "num_interior": 81})
+    counts.append(len(compiled))
+    assert counts[1] > counts[0]
+    assert counts[2] == counts[3] == counts[4]
