@@ -17,6 +17,7 @@ else:
     shapely = lazy_loader.load("shapely")  # on first use: most problems have no polygon
 
 Ring = Float[np.ndarray, "vertices 2"]
+Vertices = np.ndarray | Sequence[Sequence[float | int] | np.ndarray]
 
 
 @final
@@ -29,8 +30,8 @@ class Polygon(AbstractDomain):
 
     def __init__(
         self,
-        vertices: ArrayLike,
-        holes: Sequence[ArrayLike] | Mapping[str, ArrayLike] = (),
+        vertices: Vertices,
+        holes: Sequence[Vertices] | Mapping[str, Vertices] = (),
         coordinates: Sequence[str] | None = None,
     ):
         self.vertices = _ring(vertices, "`vertices`")

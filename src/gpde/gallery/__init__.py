@@ -35,7 +35,7 @@ class Entry:
         if unknown:
             takes = ", ".join(f"`{name}`" for name in self.parameters) or "no parameters"
             raise ValueError(f"`{self.name}` has no parameter `{unknown[0]}`; it takes {takes}.")
-        return importlib.import_module(f"gpde.gallery.{self.name}").build(**parameters)
+        return importlib.import_module(f"gpde.gallery.{self.name.replace('-', '_')}").build(**parameters)
 
 
 _ENTRIES = (
@@ -62,6 +62,60 @@ _ENTRIES = (
         summary="Poisson's equation on the unit square with boundary values, linear",
         equation="-Δu = f,  u = g on the boundary",
         parameters={},
+    ),
+    Entry(
+        name="helmholtz",
+        summary="Helmholtz' equation on the unit square, two plane waves",
+        equation="Δu + k²u = 0,  u = g on the boundary",
+        parameters={"wavenumber": Parameter(12.0, "k, how fast the waves run up and down")},
+    ),
+    Entry(
+        name="wave",
+        summary="wave equation, a string of two tones",
+        equation="u_tt = c² u_xx,  u(0, x) = f,  u_t(0, x) = 0,  u(t, 0) = u(t, 1) = 0",
+        parameters={"speed": Parameter(1.0, "c, the speed of waves")},
+    ),
+    Entry(
+        name="elliptic-3d",
+        summary="nonlinear elliptic equation on the unit cube",
+        equation="-Δu + u³ = f,  u = 0 on the boundary",
+        parameters={},
+    ),
+    Entry(
+        name="elliptic-disk",
+        summary="nonlinear elliptic equation on the unit disk with Robin's condition",
+        equation="-Δu + u³ = f,  ∂u/∂n + αu = g on the rim",
+        parameters={"exchange": Parameter(2.0, "α, how much the rim gives off")},
+    ),
+    Entry(
+        name="monge-ampere",
+        summary="Monge-Ampère equation on the unit square, a convex solution",
+        equation="det D²u = f,  u = g on the boundary",
+        parameters={},
+    ),
+    Entry(
+        name="bratu",
+        summary="Bratu's equation, its parameter unknown and its height given: both branches",
+        equation="u'' + λ eᵘ = 0,  λ' = 0,  u(0) = u(1) = 0,  u(½) = s",
+        parameters={"height": Parameter(2.0, "s, small on the lower branch, beyond 1.187 on the upper one")},
+    ),
+    Entry(
+        name="kovasznay",
+        summary="Kovasznay flow, the steady Navier-Stokes equations with pressure",
+        equation="(u·∇)u = -∇p + Δu/Re,  ∇·u = 0,  u = g on the boundary",
+        parameters={"reynolds": Parameter(40.0, "Re, the Reynolds number")},
+    ),
+    Entry(
+        name="heat-l-shape",
+        summary="heat equation on an L, in time",
+        equation="u_t - Δu = f,  u = g at the start and on the boundary",
+        parameters={},
+    ),
+    Entry(
+        name="eikonal-hole",
+        summary="regularised eikonal equation on a polygon with a hole, the first arrival of three fronts",
+        equation="|∇u|² = 1 + ε Δu,  u = g on the boundary",
+        parameters={"epsilon": Parameter(0.2, "ε, how far the ridges are rounded")},
     ),
 )
 GALLERY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
