@@ -6,7 +6,7 @@ The latent vector $z$ holds $[\phi, u]$ operator by operator. The values $(L_k u
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.equations import Reading, Site, read
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import BlockGram, Layout, add_diagonal, join_upper
+from gpde.functionals.combinations import combined, total
 from gpde.functionals.functionals import Functionals, measure
 from gpde.problem.problem import Condition, Points, Problem
 
@@ -105,7 +106,7 @@ class Rows(eqx.Module):
 
     def times(self, matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
         r"""$\Psi A$."""
-        return jnp.concatenate([_sum(a[:, None] * matrix[place] for place, a in terms) for terms in self._terms])
+        return jnp.concatenate([total(a[:, None] * matrix[place] for place, a in terms) for terms in self._terms])
 
     def transpose_times(self, vector: Float[Array, " equations"]) -> Float[Array, " size"]:
         r"""$\Psi^T c$."""
@@ -130,21 +131,22 @@ class Rows(eqx.Module):
             size = len(terms[0][1])
             equations.append((start, terms, noise[start : start + size]))
             start += size
-        blocks = {}
+        blocks, block = {}, _blocks_of(matrix)
         for (i, left, own), (j, right, _) in itertools.combinations_with_replacement(equations, 2):
-            if (covariances := _between(matrix, left, right)) is not None:
+            if (covariances := combined(block, left, right)) is not None:
                 blocks[i, j] = add_diagonal(covariances, own) if i == j else covariances
         return join_upper(blocks)
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
         r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
+        block = _blocks_of(matrix)
         return jnp.concatenate(
             [
-                _sum(
-                    a * jnp.diagonal(block) * b
+                total(
+                    a * jnp.diagonal(found) * b
                     for rows, a in terms
                     for columns, b in terms
-                    if (block := _block(matrix, rows, columns)) is not None
+                    if (found := block(rows, columns)) is not None
                 )
                 for terms in self._terms
             ]
@@ -286,20 +288,11 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
     return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
 
 
-def _between(matrix: Float[Array, "size size"] | BlockGram, left: Terms, right: Terms) -> Float[Array, "left right"] | None:
-    """The covariances of one equation's points with another's, or None where they are zero."""
-    blocks = [(a, _block(matrix, rows, columns), b) for rows, a in left for columns, b in right]
-    terms = [a[:, None] * block * b[None, :] for a, block, b in blocks if block is not None]
-    return _sum(terms) if terms else None
-
-
-def _block(matrix: Float[Array, "size size"] | BlockGram, rows: slice, columns: slice) -> Float[Array, "left right"] | None:
-    return matrix.between(rows.start, columns.start) if isinstance(matrix, BlockGram) else matrix[rows, columns]
-
-
-def _sum(terms: Iterable[Array]) -> Array:
-    first, *rest = terms
-    return sum(rest, start=first)
+def _blocks_of(matrix: Float[Array, "size size"] | BlockGram) -> Callable[[slice, slice], Array | None]:
+    """The covariances of one operator on a part with another on a part, by where their values lie; None where they are zero."""
+    if isinstance(matrix, BlockGram):
+        return lambda rows, columns: matrix.between(rows.start, columns.start)
+    return lambda rows, columns: matrix[rows, columns]
 
 
 def _split(condition: Condition) -> list[Condition]:

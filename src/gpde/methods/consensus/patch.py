@@ -11,6 +11,7 @@ $m$ is the local mean at the points given the equations alone, $S$ its covarianc
 equation, then field by field, and within each member by member.
 """
 
+import itertools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.equations.linear_operators import LinearOperator, point_value
+from gpde.functionals.combinations import combined, total
 from gpde.functionals.functionals import Kernels, block
 
 
@@ -134,7 +136,7 @@ def variances(
 
     def cross(operator: LinearOperator) -> Array:
         sources = [block(kernels, operator, source, at, x)[0] for source in equations.operators]
-        pieces = [sum(a[:, e, k] * source for k, source in enumerate(sources)) for e in range(a.shape[1])]
+        pieces = [total(a[:, e, k] * source for k, source in enumerate(sources)) for e in range(a.shape[1])]
         return jnp.concatenate(pieces + [block(kernels, operator, value, at, x)[0] for value in _values(equations)])
 
     half = solve_triangular(lower, jnp.stack([cross(o) for o in operators], axis=1), lower=True)
@@ -183,28 +185,11 @@ def _covariance(
     x = equations.points[members]
     a = _masked_coefficients(equations, members)
     operators, values = equations.operators, _values(equations)
-    size = members.shape[0]
-
-    def psi_psi(e: int, f: int) -> Array:
-        total = jnp.zeros((size, size))
-        for i, left in enumerate(operators):
-            for j, right in enumerate(operators):
-                total = total + a[:, e, i, None] * block(kernels, left, right, x, x) * a[None, :, f, j]
-        return total
-
-    def psi_delta(e: int, f: int) -> Array:
-        total = jnp.zeros((size, size))
-        for i, left in enumerate(operators):
-            total = total + a[:, e, i, None] * block(kernels, left, values[f], x, x)
-        return total
-
-    num_equations, num_fields = a.shape[1], len(values)
-    rows = [
-        [psi_psi(e, f) for f in range(num_equations)] + [psi_delta(e, f) for f in range(num_fields)]
-        for e in range(num_equations)
-    ]
-    rows += [
-        [psi_delta(e, f).T for e in range(num_equations)] + [block(kernels, values[f], value, x, x) for value in values]
-        for f in range(num_fields)
-    ]
-    return jnp.block(rows)
+    psi = [[(operator, a[:, e, k]) for k, operator in enumerate(operators)] for e in range(a.shape[1])]
+    rows = [*psi, *([(value, None)] for value in values)]
+    blocks: dict[tuple[int, int], Array] = {}
+    for (i, left), (j, right) in itertools.combinations_with_replacement(enumerate(rows), 2):
+        found = combined(lambda one, other: block(kernels, one, other, x, x), left, right)
+        assert found is not None  # `block` knows no None
+        blocks[i, j], blocks[j, i] = (found, found) if i == j else (found, found.T)
+    return jnp.block([[blocks[i, j] for j in range(len(rows))] for i in range(len(rows))])
