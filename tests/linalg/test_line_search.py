@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpde.linalg.line_search import backtrack
+from gpde.linalg.line_search import backtrack, is_astray
 
 
 def along(start, direction, objective):
@@ -81,3 +81,11 @@ def test_points_may_be_any_tree_and_the_search_compiles():
     assert damped.accepted
     assert float(damped.point["a"]) == pytest.approx(0.2 + float(damped.damping))
     assert float(damped.point["b"][0]) == pytest.approx(2 * float(damped.damping))
+
+
+def test_steps_far_from_the_solution_are_short_or_many():
+    assert not is_astray(1.0, 1)
+    assert not is_astray(0.125, 5)
+    assert is_astray(0.0625, 1)
+    assert is_astray(0.0, 1)
+    assert is_astray(1.0, 13)

@@ -1,5 +1,6 @@
 """Consensus: the full GP in the limit of one patch, no statistical error, prediction without seams."""
 
+import dataclasses
 import itertools
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from gpde.linalg import AbstractLinearSolver, Direct, Solved
 from gpde.methods.consensus import method as consensus
 from gpde.methods.consensus.method import Consensus
 from gpde.methods.consensus.prediction import BlendedPatches
+from gpde.methods.consensus.system import sample_values
 from gpde.methods.full_batch.method import FullBatch
 from gpde.operators import laplacian, partial
 from gpde.outcomes import Outcome
@@ -105,6 +107,20 @@ def test_operators_of_the_solution_are_those_of_the_truth(small):
     expected = np.asarray(jax.vmap(laplacian(exact))(jnp.asarray(interior)))
     assert np.abs(small.apply(laplacian, interior) - expected).max() < 2e-2
     assert np.abs(small.residual(interior)).max() < 2e-2
+
+
+def test_std_draws_its_samples_once_for_a_solution(small, monkeypatch):
+    calls = []
+
+    def counted(*arguments):
+        calls.append(1)
+        return sample_values(*arguments)
+
+    monkeypatch.setattr("gpde.methods.consensus.prediction.sample_values", counted)
+    again = dataclasses.replace(small, predictor=jax.tree.map(lambda leaf: leaf, small.predictor))
+    first, second = again.std(GRID[:3]), again.std(GRID[:5])
+    assert len(calls) == 1
+    assert np.array_equal(first, second[:3])
 
 
 def test_std_is_small_near_points_and_grows_away_from_them(small):
@@ -359,7 +375,7 @@ def test_a_patch_that_cannot_be_factored_again_takes_a_larger_nugget_or_ends_the
 def test_an_equation_that_is_not_finite_ends_the_run_with_the_right_advice(linear_solver):
     problem = gpde.Problem(
         gpde.Box(0.0, 1.0),
-        {"interior": lambda u, x: partial(u, 0, 0)(x) + jnp.log(u(x)), "boundary": lambda u, x: u(x) - 1},
+        {"interior": lambda u, x: partial(u, 0, 0)(x) + jnp.log(u(x) - 5), "boundary": lambda u, x: u(x) - 1},
     )
     method = Consensus(batch_size=8, linear_solver=linear_solver)
     solution = gpde.solve(problem, gpde.Gaussian(0.3), num_interior=20, num_boundary=2, nugget=1e-10, method=method)

@@ -15,6 +15,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 # What rounding may add to an objective. Simple decrease is asked for, not Armijo's: the optimal objective, the norm of the
 # solution, is far from zero, and near it a Gauss-Newton step gains less than any fixed fraction.
 _ROUNDING = 1e-12
+# Equations within reach are solved in half a dozen steps, and the first few may be halved.
+_SHORT, _MANY_STEPS = 0.125, 12
 
 
 class Damped(NamedTuple):
@@ -65,3 +67,9 @@ def backtrack(
 def next_move(move: float, last: float) -> float:
     """How far the next whole step will move if it shrinks as this one did; Gauss-Newton often does better, never assume it."""
     return move * move / last if 0 < move < 0.5 * last < math.inf else move
+
+
+def is_astray(damping: float, num_steps: int) -> bool:
+    """Whether steps that are still long say that Gauss-Newton is too far away from here: this one was shortened much, or not
+    accepted at all (damping 0), or there were many."""
+    return damping < _SHORT or num_steps > _MANY_STEPS

@@ -1,8 +1,9 @@
 """What a method is; the loop that runs every one of them is in `run.py`."""
 
+import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -19,6 +20,9 @@ Work = Any
 """What is computed once for all steps of a run, an object with the `setup` it was made of: tables, covers, batches, linear
 solvers, and memos of what steps would compute again."""
 Info = dict[str, Any]
+Kept = TypeVar("Kept")
+# What predictors keep, by their identity.
+_KEPT: dict[int, Any] = {}
 
 
 class Setup(eqx.Module):
@@ -51,6 +55,15 @@ class AbstractPredictor(eqx.Module):
     ) -> Float[np.ndarray, "points operators"]:
         r"""The conditional variance of $(L_k u)(x_i)$ for the problem linearised at the solution."""
         return _finite("`std`", self.raw_variances(operators, points))
+
+    def once(self, compute: Callable[[], Kept]) -> Kept:
+        """What `compute` gives: computed at the first call for this predictor, and kept beside it as long as it lives. It is
+        no part of the predictor, which does not change and whose files hold what it is, not what was computed of it."""
+        key = id(self)
+        if key not in _KEPT:
+            _KEPT[key] = compute()
+            weakref.finalize(self, _KEPT.pop, key, None)
+        return _KEPT[key]
 
     @abstractmethod
     def raw_values(

@@ -32,13 +32,12 @@ class Representer(AbstractPredictor):
     def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
-        evaluate = eqx.Partial(_values, tuple(operators), self.kernels, self.functionals, self.weights)
-        return in_chunks(evaluate, points, self.functionals.size * len(operators))
+        return operator_table(self.kernels, self.functionals, self.weights, operators, points)
 
     def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
-        lower, good = _conditioning_factor(self)
+        lower, good = self.once(lambda: _conditioning_factor(self))
         if not good:
             raise ValueError(
                 "`std`: the covariance of the problem linearised at the solution is not positive definite, so there is no "
@@ -80,6 +79,18 @@ def _variances(
         pair = pair_covariance(predictor.kernels, operator, operator)
         columns.append(jax.vmap(lambda p, pair=pair: pair(p, p))(points) - jnp.sum(half**2, axis=0))
     return jnp.maximum(jnp.stack(columns, axis=1), 0.0)
+
+
+def operator_table(
+    kernels: Kernels,
+    functionals: Functionals,
+    weights: Float[Array, " size"],
+    operators: Sequence[LinearOperator],
+    points: Float[np.ndarray, "points dim"],
+) -> Float[np.ndarray, "points operators"]:
+    r"""$(L_k u)(x_i)$ of $u = \kappa(\cdot, \phi)\,w$."""
+    evaluate = eqx.Partial(_values, tuple(operators), kernels, functionals, weights)
+    return in_chunks(evaluate, points, functionals.size * len(operators))
 
 
 def in_chunks(

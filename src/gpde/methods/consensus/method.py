@@ -23,16 +23,19 @@ from jaxtyping import Array, Bool, Float
 from gpde.collocation.cover import Cover, cover
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import PointTable, point_table
+from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.linalg.dissection import factor_entries, plan
-from gpde.linalg.line_search import next_move
+from gpde.linalg.line_search import is_astray, next_move
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
+from gpde.methods.coarse import Coarse, coarse_start
 from gpde.methods.consensus.linearization import fixed_values, line_search, linearized, starting_values, value_slots
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.system import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
+from gpde.methods.start import Start, linear_start
 from gpde.outcomes import Outcome
 
 LINEAR_SOLVERS = ("direct", "schwarz")
@@ -41,12 +44,15 @@ LINEAR_SOLVERS = ("direct", "schwarz")
 _LARGEST_FACTOR = 2 * 10**8
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
+# Points from which on a coarse solve costs less than the steps it saves.
+_NESTED_FROM = 3000
 
 
 @dataclasses.dataclass
 class Work:
     """The points by row, where they lie in the metric of nearness, which values Dirichlet conditions fix, the cover, the values
-    left open, the linear solver, and a memo: what the solver kept of the last matrix."""
+    left open, the linear solver, and two memos: what the solver kept of the last matrix, and the coarse solution from which
+    the run started."""
 
     setup: Setup
     table: PointTable
@@ -57,10 +63,12 @@ class Work:
     open_values: OpenValues
     solver: AbstractLinearSolver
     kept: Any
+    coarse: Coarse | None = None
 
 
 class State(NamedTuple):
-    """The values at the points, field by field, the operators' values by point, and each patch's nugget and function."""
+    """The values at the points, field by field, the operators' values by point, and each patch's nugget and function; how far
+    the last step went, and how many there were since the start."""
 
     values: Float[np.ndarray, "points fields"]
     latent_table: Float[Array, "points operators"]
@@ -68,6 +76,7 @@ class State(NamedTuple):
     weights: Float[np.ndarray, "patches members slots"] | None
     move: float
     linear_residual: float
+    num_steps: int = 0
 
 
 class Consensus(AbstractMethod):
@@ -169,12 +178,42 @@ class Consensus(AbstractMethod):
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
-        table, setup = work.table, work.setup
-        given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
-        values = starting_values(table, given, setup.kernels)
-        return State(values, given, np.full(len(work.cover.members), setup.nugget), None, math.inf, 0.0)
+        setup = work.setup
+        if latent is not None:
+            return self._begun(work, work.table.gather(jnp.asarray(latent)))
+        if setup.collocation.num_points >= _NESTED_FROM:
+            work.coarse = coarse_start(setup)
+        start = linear_start(setup) if work.coarse is None else work.coarse.start
+        if start is None:
+            return self._begun(work, jnp.zeros((work.table.num_points, work.table.num_operators)))
+        return self._begun_from(work, start)
+
+    def _begun(self, work: Work, latent_table: Float[Array, "points operators"]) -> State:
+        """The state before the first step from these values of the operators."""
+        values = starting_values(work.table, latent_table, work.setup.kernels)
+        return State(values, latent_table, np.full(len(work.cover.members), work.setup.nugget), None, math.inf, 0.0)
+
+    def _begun_from(self, work: Work, start: Start) -> State:
+        """The state before the first step from a function, which has values where no equation looks at them too."""
+        table, kernels, num_fields = work.table, work.setup.kernels, work.table.collocation.num_fields
+        fields = [point_value(field, table.points.shape[1]) for field in range(num_fields)]
+        found = start.table(kernels, (*table.operators, *fields), np.asarray(table.points))
+        given = jnp.where(table.active, jnp.asarray(found[:, : table.num_operators]), 0.0)
+        state = self._begun(work, given)
+        return state._replace(values=np.where(work.fixed, state.values, found[:, table.num_operators :]))
 
     def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
+        new, info, outcome = self._step(work, state)
+        steps = state.num_steps + 1
+        failed = outcome in (Outcome.STALLED, Outcome.NOT_FINITE, Outcome.NOT_POSITIVE_DEFINITE)
+        astray = failed or (outcome is None and info["step"] > _ROUNDING_MOVE and is_astray(info["damping"], steps))
+        if astray and work.coarse is None and (coarse := coarse_start(work.setup)) is not None:
+            work.coarse = coarse
+            return self._begun_from(work, coarse.start), info, None
+        return new._replace(num_steps=steps), info, outcome
+
+    def _step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
+        """A step from here, whatever it comes to."""
         kernels, open_values, solver = work.setup.kernels, work.open_values, work.solver
         equations, unit = linearized(work.table, state.latent_table, kernels)
         if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
@@ -249,7 +288,8 @@ class Consensus(AbstractMethod):
             linear_residual=info["linear_residual"],
         )
         linear = work.setup.collocation.linear and t == 1.0
-        done = linear or not accepted or (t == 1.0 and next_move(move, state.move) <= self.tolerance)
+        near = move if t < 1.0 else next_move(move, state.move)
+        done = linear or not accepted or near <= self.tolerance
         return new, info, Outcome.CONVERGED if done else None
 
     def _localize(
@@ -286,6 +326,8 @@ class Consensus(AbstractMethod):
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         raised = int(np.sum(state.nuggets > work.setup.nugget))
         text = (work.cover.text(),)
+        if work.coarse is not None:
+            text += (work.coarse.note(),)
         if state.linear_residual > 10 * self.linear_tolerance:
             text += (f"the last linear system was solved to a relative residual of {state.linear_residual:.0e} only",)
         if raised:

@@ -53,13 +53,17 @@ class BlendedPatches(AbstractPredictor):
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         patches, _ = self._blend(points, 1)
+        shared = (tuple(operators), self, *self.once(self._samples))
+        return map_chunks(_patch_variances, shared, (points, patches[:, 0]), _CHUNK_POINTS)[0]
+
+    def _samples(self) -> tuple[Float[Array, "values samples"], Float[Array, " patches"]]:
+        """Samples of the values at all points, and the nuggets with which the patches have their factors."""
         members, fixed = np.asarray(self.members), np.asarray(self.fixed)
         coordinates = self.metric.coordinates(np.asarray(self.equations.points))
         samples, nuggets = sample_values(
             self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver
         )
-        shared = (tuple(operators), self, jnp.asarray(samples.reshape(fixed.size, -1)), jnp.asarray(nuggets))
-        return map_chunks(_patch_variances, shared, (points, patches[:, 0]), _CHUNK_POINTS)[0]
+        return jnp.asarray(samples.reshape(fixed.size, -1)), jnp.asarray(nuggets)
 
     def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:
         """The patches that take part at each point, and their weights."""

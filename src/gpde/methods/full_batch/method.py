@@ -37,7 +37,9 @@ from gpde.linalg.cholesky import (
 )
 from gpde.linalg.line_search import backtrack, next_move
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
+from gpde.methods.full_batch.ladder import Ladder
 from gpde.methods.representer import Representer
+from gpde.methods.start import linear_start
 from gpde.outcomes import Outcome
 
 FORMS = ("eliminate", "relax", "linearize")
@@ -51,22 +53,26 @@ class Work:
     elimination takes, for the last nugget.
 
     LAPACK made $U^T$ by columns, which by rows is $U$. Below its diagonal LAPACK leaves other numbers, which nobody may read.
+    Another memo: the state in which the run started, to which the ladder of nuggets returns.
     """
 
     setup: Setup
     gram: BlockGram
     scale: Float[Array, " size"]
     factored: "tuple[float, Float[Array, 'size size']] | None" = None
+    start: "State | None" = None
 
 
 class State(NamedTuple):
-    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the nugget in use, the objective and the last move."""
+    r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the smallest nugget that factors, the objective and the
+    last move; and where the run stands on the ladder of nuggets (`ladder.py`)."""
 
     latent: Float[Array, " size"]
     weights: Float[Array, " size"]
     nugget: float
     objective: float
     move: float
+    ladder: Ladder = Ladder()
 
 
 class FullBatch(AbstractMethod):
@@ -138,16 +144,21 @@ class FullBatch(AbstractMethod):
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
-        zero = np.zeros(work.setup.collocation.functionals.size)
-        start = zero if latent is None else latent
-        return State(jnp.asarray(start), jnp.asarray(zero), work.setup.nugget, math.inf, math.inf)
+        weights = jnp.asarray(np.zeros(work.setup.collocation.functionals.size))
+        if latent is None and (start := linear_start(work.setup)) is not None:
+            weights = start.on_all(len(weights))
+            latent = _latent(work.gram, weights)
+        values = weights if latent is None else jnp.asarray(latent)
+        work.start = State(values, weights, work.setup.nugget, math.inf, math.inf)
+        return work.start
 
     def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
-        setup = work.setup
+        setup, ladder = work.setup, state.ladder
         found = self._attempt(work, state)
         if isinstance(found, Outcome):
-            largest = setup.nugget * NUGGET_GROWTH**self.max_escalations
-            return state._replace(nugget=largest if found is Outcome.NOT_POSITIVE_DEFINITE else state.nugget), {}, found
+            if found is not Outcome.NOT_POSITIVE_DEFINITE:
+                return state, {}, found
+            return state._replace(nugget=setup.nugget * NUGGET_GROWTH**self.max_escalations), {}, found
         reached, verdict = found
         move = verdict.move
         info = {
@@ -155,14 +166,25 @@ class FullBatch(AbstractMethod):
             "residual": verdict.residual,
             "step": move,
             "damping": verdict.damping,
-            "nugget": reached.nugget,
+            "nugget": max(ladder.level, reached.nugget),
         }
+        hard = not setup.collocation.linear and ladder.is_needed(verdict.damping, move >= _ROUNDING_MOVE)
+        if hard and work.start is not None:
+            return work.start._replace(nugget=reached.nugget, ladder=ladder.begun()), info, None
+        if not verdict.usable:
+            return state, info, Outcome.NOT_FINITE
+        if ladder.climbing(reached.nugget):
+            kept = reached if verdict.accepted else state
+            new = kept._replace(
+                nugget=reached.nugget, objective=verdict.objective, ladder=ladder.next(verdict.damping, move, reached.nugget)
+            )
+            return new._replace(move=math.inf), info, None
         if not verdict.accepted:
             # At the limit of rounding no step can lower the objective any more: that is convergence.
             return state, info, Outcome.CONVERGED if move < _ROUNDING_MOVE else Outcome.STALLED
-        if not verdict.usable:
-            return state, info, Outcome.NOT_FINITE
-        new = reached._replace(objective=info["objective"], move=move if info["damping"] == 1.0 else math.inf)
+        new = reached._replace(
+            objective=verdict.objective, move=move if verdict.damping == 1.0 else math.inf, ladder=ladder.counted()
+        )
         # Near the limit of rounding the step stays above any tolerance, but neither it nor the objective falls any more.
         still = state.objective - new.objective <= 1e-9 * abs(new.objective) and move > 0.5 * state.move
         settled = move < _ROUNDING_MOVE and still
@@ -174,10 +196,10 @@ class FullBatch(AbstractMethod):
         """Where a step leads with the first nugget that admits its factorisations, and what can be said of it."""
         setup, upper = work.setup, None
         # A start that the user gave has no norm to compare with: its first step is taken whole.
-        whole = jnp.asarray(math.isinf(state.objective) and bool(np.any(state.latent)))
+        whole = jnp.asarray(math.isinf(state.objective) and bool(np.any(state.latent)) and not np.any(state.weights))
         already = round(math.log(state.nugget / setup.nugget, NUGGET_GROWTH))
-        for nugget in nugget_levels(state.nugget, self.max_escalations - already):
-            trial = state._replace(nugget=nugget)
+        for smallest in nugget_levels(state.nugget, self.max_escalations - already):
+            trial, nugget = state._replace(nugget=smallest), max(smallest, state.ladder.level)
             if self.form == "eliminate":
                 if work.factored is None or work.factored[0] != nugget or math.isinf(state.objective):
                     found = _eliminated(setup.collocation, work.gram, nugget * work.scale, state.latent)
@@ -201,6 +223,9 @@ class FullBatch(AbstractMethod):
 
     def nugget(self, work: Work, state: State) -> float:
         return state.nugget
+
+    def notes(self, work: Work, state: State) -> tuple[str, ...]:
+        return (*super().notes(work, state), *state.ladder.notes())
 
     def predictor(self, work: Work, state: State) -> AbstractPredictor:
         setup = work.setup
@@ -245,6 +270,11 @@ class _Verdict(NamedTuple):
 @eqx.filter_jit
 def _prior(kernels: Kernels, functionals: Functionals, layout: Layout) -> tuple[BlockGram, Float[Array, " size"]]:
     return block_gram(kernels, functionals, layout), nugget_scale(kernels, functionals)
+
+
+@eqx.filter_jit
+def _latent(matrix: BlockGram, weights: Float[Array, " size"]) -> Float[Array, " size"]:
+    return matrix @ weights
 
 
 @eqx.filter_jit

@@ -1,0 +1,74 @@
+"""Fewer points of a problem, as well spread as all of them: what coarse solves, starts and far neighbours are made of."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+
+from gpde.collocation.collocation import Collocation
+from gpde.collocation.cover import spread_centres
+from gpde.collocation.neighbours import Metric
+from gpde.functionals.functionals import Functionals
+
+
+class Thinned(NamedTuple):
+    """A problem on some of its points, and where their latent values lie among those of all."""
+
+    collocation: Collocation
+    places: Int[np.ndarray, " size"]
+
+
+def thinned(collocation: Collocation, metric: Metric, num_points: int) -> Thinned:
+    r"""The problem on about `num_points` well-spread points, some of every part.
+
+    Where the largest part keeps a share $r$ of its points, which makes them $r^{-1/d}$ times as far apart, the others keep
+    $r^{(d-1)/d}$: boundaries have a dimension less, and stay as dense as what they enclose.
+    """
+    counts = np.array([part.num_points for part in collocation.parts])
+    if num_points >= counts.sum():
+        return restricted(collocation, [np.arange(n) for n in counts])
+    dim = collocation.parts[0].points.shape[1]
+    share = num_points / counts.sum()
+    power = np.where(np.arange(len(counts)) == np.argmax(counts), 1.0, (dim - 1) / dim)
+    wanted = counts * share**power
+    wanted = np.clip(np.ceil(wanted * num_points / wanted.sum()).astype(int), 1, counts)
+    kept = [
+        spread_centres(metric.coordinates(np.asarray(part.points)), int(num))
+        for part, num in zip(collocation.parts, wanted, strict=True)
+    ]
+    return restricted(collocation, kept)
+
+
+def restricted(collocation: Collocation, kept: Sequence[Int[np.ndarray, " _"]]) -> Thinned:
+    """The problem on chosen points of each part; parts of which nothing is kept are left out."""
+    parts = [(part, np.asarray(rows)) for part, rows in zip(collocation.parts, kept, strict=True) if len(rows)]
+    starts: list[list[int]] = [[-1] * len(part.starts) for part, _ in parts]
+    operators, groups, places = [], [], []
+    offset = 0
+    for operator in collocation.functionals.operators:
+        points = []
+        for own, (part, rows) in zip(starts, parts, strict=True):
+            if operator in part.reading.operators:
+                slot = part.reading.operators.index(operator)
+                own[slot] = offset
+                offset += len(rows)
+                points.append(np.asarray(part.points)[rows])
+                places.append(part.starts[slot] + rows)
+        if points:
+            operators.append(operator)
+            groups.append(jnp.asarray(np.concatenate(points)))
+    chosen = tuple(
+        dataclasses.replace(
+            part,
+            points=part.points[rows],
+            starts=tuple(own),
+            rhs=part.rhs[rows],
+            noise_variance=part.noise_variance[rows],
+        )
+        for own, (part, rows) in zip(starts, parts, strict=True)
+    )
+    functionals = Functionals(tuple(operators), tuple(groups))
+    return Thinned(Collocation(functionals, chosen, collocation.num_fields), np.concatenate(places))

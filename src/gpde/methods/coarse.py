@@ -1,0 +1,55 @@
+r"""Nested iteration: a run on many points starts from the full GP on few of them.
+
+The full GP sees the whole domain at once and has a ladder of nuggets, so it finds its way from afar where local methods do not;
+on some hundred points it costs next to nothing. Its function, even if it is off by a few percent, is where local methods start:
+near the solution, which also saves them steps.
+"""
+
+from typing import NamedTuple
+
+from gpde.collocation.neighbours import Metric
+from gpde.collocation.thinning import thinned
+from gpde.methods.base import Setup
+from gpde.methods.full_batch.method import FullBatch
+from gpde.methods.start import Start
+from gpde.outcomes import Outcome
+
+_NUM_POINTS = 1000
+# Equations with many operators, and systems, have Gram matrices of that many rows.
+_NUM_FUNCTIONALS = 6000
+# A start is rough anyway: steps beyond that tolerance and digits below that nugget are lost on it.
+_TOLERANCE, _NUGGET = 1e-3, 1e-10
+
+
+class Coarse(NamedTuple):
+    """A coarse solution: its function, the number of its points, its steps, and whether it came to rest."""
+
+    start: Start
+    num_points: int
+    num_steps: int
+    settled: bool
+
+    def note(self) -> str:
+        rest = "" if self.settled else ", which did not come to rest"
+        return f"started from the full GP on {self.num_points} of the points ({self.num_steps} steps{rest})"
+
+
+def coarse_start(setup: Setup, num_points: int = _NUM_POINTS) -> Coarse | None:
+    """The full GP on a thinned subset of about `num_points` points; None where that fails, or all equations are linear."""
+    collocation = setup.collocation
+    if collocation.linear:
+        return None
+    functionals_per_point = max(1.0, collocation.functionals.size / collocation.num_points)
+    metric = Metric.of(setup.kernels, collocation.parts[0].points.shape[1])
+    few = thinned(collocation, metric, min(num_points, int(_NUM_FUNCTIONALS / functionals_per_point)))
+    nugget = max(setup.nugget, _NUGGET)
+    method = FullBatch(tolerance=_TOLERANCE)
+    work = method.prepare(Setup(few.collocation, setup.kernels, nugget, setup.fields, setup.coordinates))
+    state, outcome, num_steps = method.init(work, None, 0), None, 0
+    while outcome is None and num_steps < method.max_steps:
+        state, _, outcome = method.step(work, state)
+        num_steps += 1
+    if outcome in (Outcome.NOT_FINITE, Outcome.NOT_POSITIVE_DEFINITE):
+        return None
+    start = Start(few.collocation.functionals, state.weights, few.places)
+    return Coarse(start, few.collocation.num_points, num_steps, outcome is Outcome.CONVERGED)

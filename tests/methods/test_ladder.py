@@ -1,0 +1,99 @@
+"""The ladder of nuggets: when it is taken, how it goes down, an equation that only it solves."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gpde.domains import Box
+from gpde.gallery import get
+from gpde.kernels import Gaussian
+from gpde.methods import Consensus, FullBatch
+from gpde.methods.full_batch.ladder import Ladder
+from gpde.operators import divergence, gradient
+from gpde.outcomes import Outcome
+from gpde.problem.problem import Problem
+from gpde.solution._solve import solve
+
+
+def test_whole_steps_and_steps_at_the_limit_of_rounding_need_no_ladder():
+    assert not Ladder().is_needed(1.0, far=True)
+    assert not Ladder().is_needed(0.5, far=True)
+    assert not Ladder().is_needed(0.0, far=False)
+
+
+def test_short_steps_and_too_many_of_them_need_it_once():
+    ladder = Ladder()
+    assert ladder.is_needed(0.0, far=True)
+    assert ladder.is_needed(0.0625, far=True)
+    for _ in range(12):
+        ladder = ladder.counted()
+    assert ladder.is_needed(1.0, far=True)
+    assert not ladder.begun().is_needed(0.0, far=True)
+
+
+def test_it_stays_while_steps_are_long_and_goes_down_faster_the_less_they_move():
+    top = Ladder().begun()
+    assert top.next(1.0, 0.5, 1e-12).level == top.level
+    assert top.next(0.5, 0.05, 1e-12).level == top.level  # shortened: the step said nothing of the level's minimum
+    assert top.next(1.0, 0.05, 1e-12).level == pytest.approx(1e-2 * top.level)
+    assert top.next(1.0, 0.001, 1e-12).level == pytest.approx(1e-4 * top.level)
+    assert top.next(0.0, 0.5, 1e-12).level == pytest.approx(1e-2 * top.level)
+
+
+def test_it_ends_at_the_nugget_whatever_happens():
+    ladder = Ladder().begun()
+    levels = [ladder.level]
+    while ladder.climbing(1e-12) and len(levels) < 200:
+        ladder = ladder.next(0.5, 0.9, 1e-12)
+        levels.append(ladder.level)
+    assert levels[-1] == 0.0
+    assert len(levels) == 1 + 12 * 6  # 1e-1, 1e-3, ..., 1e-11
+
+
+def wave(x):
+    return jnp.sin(jnp.pi * x[0]) * jnp.cos(2 * jnp.pi * x[1])
+
+
+@pytest.fixture(scope="module")
+def quasilinear():
+    def left_side(u, x):
+        return -divergence(lambda y: (1 + jnp.sum(gradient(u)(y) ** 2)) * gradient(u)(y))(x)
+
+    equations = {
+        "interior": lambda u, x: left_side(u, x) - left_side(wave, x),
+        "boundary": lambda u, x: u(x) - wave(x),
+    }
+    return Problem(Box((0.0, 0.0), (1.0, 1.0)), equations)
+
+
+def solved_from_zero(problem, method):
+    zero = lambda x: 0.0 * x[0]  # noqa: E731 - the default start is better
+    return solve(problem, Gaussian(0.25), method=method, initial=zero, num_interior=200, num_boundary=80, nugget=1e-12)
+
+
+def error(solution):
+    x = np.random.default_rng(0).uniform(size=(200, 2))
+    return np.max(np.abs(solution(x) - np.sin(np.pi * x[:, 0]) * np.cos(2 * np.pi * x[:, 1])))
+
+
+def test_a_quasilinear_equation_on_which_gauss_newton_stalls_from_zero_is_solved(quasilinear):
+    solution = solved_from_zero(quasilinear, FullBatch())
+    assert solution.result.outcome is Outcome.CONVERGED
+    assert any("ladder of nuggets" in note for note in solution.result.notes)
+    assert solution.history[-1]["nugget"] == 1e-12
+    assert max(step["nugget"] for step in solution.history) == 0.1
+    assert error(solution) < 1e-3
+
+
+@pytest.mark.slow
+def test_consensus_gone_astray_starts_again_from_a_full_gp(quasilinear):
+    solution = solved_from_zero(quasilinear, Consensus(batch_size=48))
+    assert solution.result.outcome is Outcome.CONVERGED
+    assert any("started from the full GP" in note for note in solution.result.notes)
+    assert error(solution) < 1e-2
+
+
+def test_easy_equations_take_none():
+    solution = solve(get("elliptic").build(), method=FullBatch(), num_interior=150, num_boundary=60)
+    assert solution.result.outcome is Outcome.CONVERGED
+    assert not any("ladder" in note for note in solution.result.notes)
