@@ -63,7 +63,7 @@ def restricted(collocation: Collocation, kept: Sequence[Int[np.ndarray, " _"]]) 
     chosen = tuple(
         dataclasses.replace(
             part,
-            points=part.points[rows],
+            sites=part.sites.at(rows),
             starts=tuple(own),
             rhs=part.rhs[rows],
             noise_variance=part.noise_variance[rows],
