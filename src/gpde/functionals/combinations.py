@@ -10,7 +10,7 @@ from typing import TypeVar
 from jaxtyping import Array, Float
 
 Key = TypeVar("Key")
-Combination = Sequence[tuple[Key, Float[Array, " points"] | None]]
+Combination = Sequence[tuple[Key, Float[Array, " _"] | None]]
 """Which functionals, by a key of the caller's, with which coefficients at each point; None: the functional itself."""
 
 
