@@ -36,14 +36,14 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.installed-run
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/gpde bench $(ARGS)
 
 mutants: $(VENV)/.installed-test
 	$(BIN)/python -m tests.mutants --workers $(WORKERS) $(ARGS)
 
 clean:
 	rm -rf results build dist .pytest_cache .ruff_cache .hypothesis .benchmarks
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
 	rm -rf $(VENV)

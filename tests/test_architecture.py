@@ -26,6 +26,7 @@ ORDER = (
     "methods",
     "solution",
     "paper",
+    "benchmarks",
     "cli",
 )
 # Below `methods` each folder is one method, and does not know the others.

@@ -1,42 +1,63 @@
-"""The benchmarks run; how fast is for `make bench` to say."""
+"""The benchmarks run; how fast is for `gpde bench` to say."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+import gpde.benchmarks
+from gpde.benchmarks import BENCHMARKS, clock, methods, scaling
+
+# A word that only the table of a benchmark has. Those of commands are runs of `gpde solve`, and take longest.
+TABLES = {
+    "between-points": "wrong: none",
+    "consensus": "patches",
+    "full-batch": "beside SciPy",
+    "gram": "nested Hessians",
+    "linear-solvers": "SuperLU",
+    "mini-batch": "plain port",
+}
+COMMANDS = {"methods": "to reach L2", "scaling": "exponent", "clock": "by the wall"}
 
 
-def run(*arguments, timeout=300):
-    command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
+def bench(*arguments, cwd, timeout=900):
+    command = [sys.executable, "-c", "from gpde.cli import main; main()", "bench", *arguments]
+    environment = {**os.environ, "COLUMNS": "160"}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=timeout, env=environment)
 
 
-@pytest.mark.parametrize(
-    ("name", "column"),
-    [
-        ("between_points", "wrong: none"),
-        ("full_batch", "SciPy"),
-        ("gram", "Hessians"),
-        ("linear_solvers", "SuperLU"),
-        ("mini_batch", "plain port"),
-    ],
-)
-def test_a_benchmark_prints_its_table(name, column):
-    finished = run(name, "--quick")
+@pytest.mark.parametrize("tables", [TABLES, COMMANDS], ids=["tables", "commands"])
+def test_every_benchmark_prints_its_table(tables, tmp_path):
+    finished = bench(*tables, "--quick", "--output", tmp_path, cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr
-    assert name in finished.stdout
-    assert column in finished.stdout
+    _, *printed = finished.stdout.split("───── ")
+    assert len(printed) == len(tables)
+    for name, text in zip(tables, printed, strict=True):
+        assert text.startswith(f"{name}: {BENCHMARKS[name]}")
+        assert tables[name] in text
+    drawn = {module.__name__.rpartition(".")[2] for module in (methods, scaling)} & set(tables)
+    assert {file.name for file in tmp_path.iterdir()} == {name + end for name in drawn for end in (".png", ".json")}
 
 
-def test_an_unknown_benchmark_is_answered_with_those_there_are():
-    finished = run("grams")
+def test_the_list_of_benchmarks_is_that_of_the_files():
+    files = {path.stem.replace("_", "-") for folder in gpde.benchmarks.__path__ for path in Path(folder).glob("*.py")}
+    assert files - {"--init--", "commands"} == set(BENCHMARKS) == {*TABLES, *COMMANDS}
+
+
+def test_the_clock_shows_every_line_of_a_command():
+    from gpde.solution.report import _PHASES
+
+    assert (*_PHASES, "total") == clock.PARTS
+
+
+def test_an_unknown_benchmark_is_answered_with_those_there_are(tmp_path):
+    finished = bench("grams", cwd=tmp_path)
     assert finished.returncode == 2
-    assert "there is no benchmark 'grams'; there are between_points, consensus, full_batch, gram" in finished.stderr
+    assert "there is no benchmark 'grams'; there are methods, scaling, clock, between-points" in finished.stderr
 
 
 @pytest.mark.slow
-def test_the_residual_between_the_points_tells_good_from_bad():
-    assert "wrong: none" in run("between_points", timeout=3600).stdout
+def test_the_residual_between_the_points_tells_good_from_bad(tmp_path):
+    assert "wrong: none" in bench("between-points", cwd=tmp_path, timeout=3600).stdout

@@ -1,5 +1,6 @@
 """Who uses the cores: many small factorisations want one BLAS thread, a large one wants them all."""
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg.cython_lapack  # noqa: F401 - JAX calls its LAPACK, and only libraries already loaded can be limited
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Two batched factorisations at once can wait for each other for ever (see `map_chunks`), and the limit below is that of the
 # whole process: solves in several threads of a program take turns.
@@ -24,8 +25,14 @@ def one_blas_thread() -> Iterator[None]:
     take sixteen times as long as one core alone. One thread also keeps clear of jax-ml/jax#39292 (batched LAPACK corrupts
     the heap on many cores, jaxlib 0.10.2).
     """
-    with _TURN, threadpool_limits(limits=1, user_api="blas"):
+    with _TURN, _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Found once: looking through all that a process has loaded takes longer than a small factorisation."""
+    return ThreadpoolController()
 
 
 def map_chunks(

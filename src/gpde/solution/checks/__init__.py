@@ -17,7 +17,7 @@ from gpde.solution.checks.residuals import Residuals, exact_conditions, residual
 
 __all__ = ["checked"]
 
-# Relative residuals, chosen by `python -m benchmarks between_points`. Solutions with errors above 1 % had 2e-3 or more between
+# Relative residuals, chosen by `gpde bench between-points`. Solutions with errors above 1 % had 2e-3 or more between
 # the points, those with errors below 1e-5 had 1.3e-4 or less.
 BETWEEN_POINTS = 1e-3
 # At the points themselves nuggets from 1e-13 to 1e-6 left up to 2e-3, contradictions 1e-1 and more.

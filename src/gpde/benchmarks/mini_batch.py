@@ -1,8 +1,9 @@
 """What a mini-batch step costs: beside a plain port, beside bare LAPACK, and as the number of points grows.
 
-Every ratio is measured in one run, on one BLAS thread. `python benchmarks/mini_batch.py [--quick]`
+Every ratio is measured in one run, on one BLAS thread.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,20 +12,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-jax.config.update("jax_enable_x64", True)
-
-from gpde.collocation.collocation import collocate  # noqa: E402
-from gpde.gallery import get  # noqa: E402
-from gpde.kernels.function import as_kernel  # noqa: E402
-from gpde.linalg.line_search import backtrack  # noqa: E402
-from gpde.machine.threads import one_blas_thread  # noqa: E402
-from gpde.methods import MiniBatch  # noqa: E402
-from gpde.methods.base import Setup  # noqa: E402
-from gpde.methods.mini_batch.proximal import Batch, ProximalProblem  # noqa: E402
-from gpde.methods.mini_batch.state import State, Work  # noqa: E402
-from gpde.problem.problem import Problem  # noqa: E402
+from gpde.collocation.collocation import collocate
+from gpde.gallery import get
+from gpde.kernels.function import as_kernel
+from gpde.linalg.line_search import backtrack
+from gpde.machine.threads import one_blas_thread
+from gpde.methods import MiniBatch
+from gpde.methods.base import Setup
+from gpde.methods.mini_batch.proximal import Batch, ProximalProblem
+from gpde.methods.mini_batch.state import State, Work
+from gpde.problem.problem import Problem
 
 
 class Case(NamedTuple):
@@ -106,6 +105,7 @@ def plain_port(work: Work, case: Case, state: State, num_steps: int) -> float:
     """Seconds per step of a plain port: the Gram matrix by nested automatic differentiation of the kernel, a Cholesky
     factor, and Gauss-Newton by dense least squares on the residuals of (2.16)."""
     setup, batches = work.setup, work.batches
+    assert batches is not None
     kernel = setup.kernels[0]
     problem = eqx.tree_at(lambda p: p.kernels, work.problem, (as_kernel(lambda x, y: kernel(x, y)),))
     nugget, weight = jnp.asarray(setup.nugget), jnp.asarray(case.weight)
@@ -148,6 +148,7 @@ def plain_port(work: Work, case: Case, state: State, num_steps: int) -> float:
 def lapack_alone(work: Work, state: State, case: Case, num_inner: float, num_steps: int) -> float:
     """Seconds per step of the linear algebra of `proximal.py`, issued from numpy to BLAS and LAPACK: for every inner step
     the products with Ψ, a Cholesky factor and its solves, one product with ΨA and one triangular solve with C."""
+    assert work.batches is not None
     problem, points = work.problem, work.batches[0]
     batch: Batch = eqx.filter_jit(problem.batch)(points, jnp.asarray(1e-10), jnp.asarray(case.weight))
     psi = np.asarray(eqx.filter_jit(problem.linearized)(points, state.values[points], batch.prior.unit)[0])[0]
@@ -157,18 +158,21 @@ def lapack_alone(work: Work, state: State, case: Case, num_inner: float, num_ste
     blocks = a.reshape(num_operators, num_points, -1, order="C")
     blocks = np.ascontiguousarray(blocks)
 
+    gemv, trsv = get_blas_funcs(("gemv", "trsv"), (a,))
+    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (a,))
+
     def step(_: Any) -> None:
-        blas.dgemv(1.0, a, z)
-        blas.dtrsv(c, z, lower=1)
+        gemv(1.0, a, z)
+        trsv(c, z, lower=1)
         for _ in range(max(1, round(num_inner))):
-            psi_a = sum(psi[d][:, None] * blocks[d] for d in range(num_operators))
+            psi_a = functools.reduce(np.add, [psi[d][:, None] * blocks[d] for d in range(num_operators)])
             parts = psi_a.reshape(num_points, num_operators, num_points)
-            matrix = sum(parts[:, d] * psi[d][None] for d in range(num_operators))
+            matrix = functools.reduce(np.add, [parts[:, d] * psi[d][None] for d in range(num_operators)])
             matrix[np.diag_indices(num_points)] += 1e-12 * matrix.diagonal()
-            lower, _ = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)
-            dual, _ = lapack.dpotrs(lower, z[:num_points], lower=1)
-            blas.dgemv(1.0, psi_a.T, dual)
-            blas.dtrsv(c, z, lower=1)
+            lower, _ = potrf(matrix.T, lower=1, overwrite_a=1)
+            dual, _ = potrs(lower, z[:num_points], lower=1)
+            gemv(1.0, psi_a.T, dual)
+            trsv(c, z, lower=1)
 
     return timed(step, range(num_steps))
 

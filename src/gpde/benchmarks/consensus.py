@@ -3,8 +3,8 @@
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
@@ -16,10 +16,10 @@ from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import point_table
 from gpde.gallery import get
 from gpde.methods import AbstractMethod, Consensus, FullBatch
-from gpde.methods.consensus.linearization import linearized, starting_values
+from gpde.methods.consensus.linearization import fixed_values, linearized, starting_values
 from gpde.methods.consensus.system import reduce_patches
 from gpde.solution._solve import solve
-from gpde.solution.errors import Predictions, errors
+from gpde.solution.errors import Predictions, error_points, errors
 
 
 def best(call: Callable[[], None], repeats: int) -> float:
@@ -37,11 +37,12 @@ def assembly(quick: bool) -> Table:
     num_interior, num_patches = (500, 64) if quick else (10_000, 3000)
     problem = get("elliptic").build()
     collocation = collocate(problem, problem.sample(num_interior, num_interior // 10))
-    table, kernels = point_table(collocation), (problem.defaults.kernel,)
+    kernel: Any = problem.defaults.kernel
+    table, kernels = point_table(collocation), (kernel,)
     coordinates = Metric.of(kernels, table.points.shape[1]).coordinates(np.asarray(table.points))
     operators = table.gather(jnp.zeros(collocation.functionals.size))
     equations, _ = linearized(table, operators, kernels)
-    values, fixed = starting_values(table, operators, kernels)
+    values, fixed = starting_values(table, operators, kernels), fixed_values(table, kernels)
     size = 500 if quick else 3000
     matrix = np.random.default_rng(0).normal(size=(size, size))
 
@@ -56,7 +57,7 @@ def assembly(quick: bool) -> Table:
     for column in ("points per patch", "ms per patch", "Gflop/s", "of the peak", "cores busy"):
         out.add_column(column, justify="right")
     for batch_size in (32,) if quick else (32, 64, 128):
-        patches = cover(coordinates, batch_size, num_patches, fixed.all(axis=1))
+        patches = cover(coordinates, batch_size, num_patches, np.asarray(fixed.all(axis=1)))
         members = patches.members[:num_patches]
 
         def reduce(members=members) -> None:
@@ -78,15 +79,17 @@ def assembly(quick: bool) -> Table:
 def patch_sizes(quick: bool) -> Table:
     """Errors on the test grid against the patch size, tending to those of the full GP."""
     problem = get("elliptic").build()
-    settings = {"num_interior": 150, "num_boundary": 60} if quick else {"num_interior": 900, "num_boundary": 300}
+    settings: dict[str, Any] = dict(zip(("num_interior", "num_boundary"), (150, 60) if quick else (900, 300), strict=True))
     seeds = (0,) if quick else (0, 1, 2)
-    grid = problem.domain.grid(problem.defaults.grid)
+    grid = error_points(problem)
     out = Table(title=f"elliptic, {sum(settings.values())} points: errors on the grid, median of seeds {seeds}")
     for column in ("method", "M", "patches", "Linf", "L2"):
         out.add_column(column, justify="right")
 
     def row(name: str, size: str, patches: str, method: AbstractMethod) -> None:
-        found = [errors(Predictions(solve(problem, method=method, seed=seed, **settings)), grid) for seed in seeds]
+        found: list[dict[str, Any]] = [
+            errors(Predictions(solve(problem, method=method, seed=seed, **settings)), grid) for seed in seeds
+        ]
         linf, l2 = (float(np.median([e[key] for e in found])) for key in ("linf", "l2"))
         out.add_row(name, size, patches, f"{linf:.1e}", f"{l2:.1e}")
 
@@ -99,7 +102,6 @@ def patch_sizes(quick: bool) -> Table:
 
 def main(quick: bool = False) -> None:
     """Prints both tables, and why assembly does not run at the peak."""
-    jax.config.update("jax_enable_x64", True)
     console = Console()
     console.print(assembly(quick))
     console.print(
@@ -107,7 +109,3 @@ def main(quick: bool = False) -> None:
         "exponentials and polynomials are not counted as arithmetic, and because the first chunk, which compiles, runs alone."
     )
     console.print(patch_sizes(quick))
-
-
-if __name__ == "__main__":
-    main()

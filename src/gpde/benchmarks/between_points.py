@@ -10,9 +10,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import gpde
-from gpde import Box, Consensus, FullBatch, Gaussian, Matern, MiniBatch, Problem, SpaceTime, biharmonic, laplacian, partial
+from gpde.domains import Box, SpaceTime
 from gpde.gallery import get
+from gpde.kernels import Gaussian, Matern
+from gpde.methods import Consensus, FullBatch, MiniBatch
+from gpde.operators import biharmonic, laplacian, partial
+from gpde.problem.problem import Problem
+from gpde.solution._solve import solve
+from gpde.solution.solution import Solution
 
 # An error above the first must be noted, one below the second must not be; between them either will do.
 BAD, GOOD = 1e-2, 1e-5
@@ -285,7 +290,7 @@ def cases(quick: bool) -> Iterator[Case]:
     yield solved("constant", constant(), Gaussian(0.5), 20, 2)
 
 
-def true_error(solution: gpde.Solution, problem: Problem) -> float:
+def true_error(solution: Solution, problem: Problem) -> float:
     """The largest error, relative to the largest value, of the field for which that is worst."""
     assert problem.reference is not None
     parts = {part: 3000 if part == "interior" else 300 for part in problem.equations}
@@ -306,7 +311,7 @@ def main(quick: bool = False) -> None:
         table.add_column(column, justify="left" if column == "problem" else "right")
     rows, wrong = [], []
     for case in cases(quick):
-        solution = gpde.solve(case.problem, **case.arguments)
+        solution = solve(case.problem, **case.arguments)
         result = solution.result
         error, noted = true_error(solution, case.problem), "between the points" in str(result)
         if (error > BAD and result.successful and not noted) or (error < GOOD and (noted or not result.successful)):

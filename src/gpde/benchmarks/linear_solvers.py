@@ -6,6 +6,7 @@ SuperLU comes with SciPy. PARDISO and CHOLMOD are measured where the packages py
 import importlib.util
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +30,8 @@ def system(name: str, num_interior: int, num_boundary: int, batch_size: int) -> 
     """H of the first Gauss-Newton step, where its unknowns lie and which field each belongs to."""
     problem = get(name).build()
     collocation = collocate(problem, problem.sample(num_interior, num_boundary))
-    kernels = (problem.defaults.kernel,)
+    kernel: Any = problem.defaults.kernel
+    kernels = (kernel,)
     method = Consensus(batch_size=batch_size, linear_solver="direct")
     work = method.prepare(Setup(collocation, kernels, 1e-12))
     state = method.init(work, None, 0)
@@ -81,7 +83,7 @@ def of_library(found: System, solve: Callable[[sp.csc_matrix, np.ndarray], np.nd
     """Seconds to order, factor and solve; the matrix lies there assembled, which is not counted."""
     matrix = scaled(found[0])
     start = time.perf_counter()
-    solve(matrix, np.ones(matrix.shape[0]))
+    solve(matrix, np.ones(found[0].size))
     return f"{time.perf_counter() - start:.2f}"
 
 
