@@ -24,6 +24,7 @@ ORDER = (
     "collocation",
     "linalg",
     "methods",
+    "learning",
     "solution",
     "paper",
     "benchmarks",

@@ -11,6 +11,8 @@ from .kernels import FunctionKernel as FunctionKernel
 from .kernels import Gaussian as Gaussian
 from .kernels import Matern as Matern
 from .kernels import Offset as Offset
+from .learning.learned import Learned as Learned
+from .learning.learned import Learning as Learning
 from .methods import Consensus as Consensus
 from .methods import FullBatch as FullBatch
 from .methods import MiniBatch as MiniBatch
@@ -24,6 +26,7 @@ from .operators import partial as partial
 from .problem.problem import Defaults as Defaults
 from .problem.problem import Observations as Observations
 from .problem.problem import Problem as Problem
+from .solution._learn import learn as learn
 from .solution._solve import continuation as continuation
 from .solution._solve import solve as solve
 from .solution.march import march as march

@@ -93,6 +93,7 @@ def solve(
     kernel: flags.Kernel = None,
     lengthscale: flags.Lengthscale = None,
     kernel_amplitude: flags.KernelAmplitude = None,
+    learn: flags.Learn = False,
     json_file: flags.JsonFile = None,
     output: flags.Output = None,
     figure: flags.Figure = True,
@@ -129,7 +130,7 @@ def solve(
         with clock.during("run"), progress(quiet) as callback, blaming(file):
             solution = solve_problem(
                 problem,
-                kernel_of(problem, kernel, lengthscale, kernel_amplitude),
+                kernel_of(problem, kernel, lengthscale, kernel_amplitude, learn=learn),
                 method=getattr(gpde.methods, flags.METHODS[chosen].cls)(**settings) if chosen else None,
                 num_interior=num_interior,
                 num_boundary=num_boundary,

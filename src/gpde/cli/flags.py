@@ -140,6 +140,7 @@ Lengthscale = Annotated[
     list[str] | None,
     _option(text="One number, or one for each coordinate: 0.2,0.05.", panel=_KERNEL, metavar="FLOAT[,FLOAT...]"),
 ]
+Learn = Annotated[bool, _option("--learn", text="Learn lengthscales and amplitude, from those given.", panel=_KERNEL)]
 KernelAmplitude = Annotated[float | None, _option(text="The prior standard deviation of u.", panel=_KERNEL)]
 JsonFile = Annotated[
     str | None,

@@ -10,6 +10,7 @@ from gpde.cli.terminal import blaming
 
 if TYPE_CHECKING:
     from gpde.kernels import AbstractKernel
+    from gpde.learning.learned import Learned
     from gpde.problem.problem import Problem
 
 
@@ -29,9 +30,21 @@ def problem_in(file: Path) -> "Problem":
 
 
 def kernel_of(
+    problem: "Problem", name: str | None, lengthscale: list[str] | None, amplitude: float | None, *, learn: bool = False
+) -> "AbstractKernel | Learned | None":
+    """The kernel asked for, to be learned or as it is; what is not said is as in the problem's own. None if nothing is said."""
+    kernel = _given_kernel(problem, name, lengthscale, amplitude)
+    if not learn:
+        return kernel
+    from gpde.learning.learned import Learned
+
+    start = problem.defaults.kernel if kernel is None else kernel
+    return None if start is None else Learned(start)  # which is what `solve` does with None
+
+
+def _given_kernel(
     problem: "Problem", name: str | None, lengthscale: list[str] | None, amplitude: float | None
 ) -> "AbstractKernel | None":
-    """The kernel asked for; what is not said is as in the problem's own kernel. None if nothing is said."""
     if name is None and not lengthscale and amplitude is None:
         return None
     from gpde.kernels import Gaussian, Matern, Offset

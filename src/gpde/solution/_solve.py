@@ -17,6 +17,8 @@ from gpde.equations.linear_operators import operator_text
 from gpde.functionals.functionals import Functionals, Kernels, variances
 from gpde.kernels import AbstractKernel, Gaussian, Offset
 from gpde.kernels.function import as_kernel
+from gpde.learning.learn import learn_on
+from gpde.learning.learned import Learned
 from gpde.machine import interrupts, memory
 from gpde.machine.timing import CompileClock
 from gpde.methods import AbstractMethod, Consensus, FullBatch
@@ -35,7 +37,7 @@ _PROGRAM_BYTES = 3.5e8
 
 def solve(
     problem: Problem,
-    kernel: AbstractKernel | Callable[..., Any] | Mapping[str, Any] | None = None,
+    kernel: AbstractKernel | Learned | Callable[..., Any] | Mapping[str, Any] | None = None,
     *,
     method: AbstractMethod | None = None,
     num_interior: int | None = None,
@@ -54,6 +56,8 @@ def solve(
 
     - `problem`: what to solve.
     - `kernel`: the prior, for all fields or as a mapping from field to kernel; a function of two points is a kernel too.
+      `Learned(...)` learns its lengthscales and amplitudes from the equations, as is done where neither this nor the problem
+      names a kernel.
     - `method`: `FullBatch(...)`, `MiniBatch(...)` or `Consensus(...)`; None: the full GP while it is cheap, else consensus.
     - `num_interior`, `num_boundary`, `sampling`, `seed`: how many points to draw and how (`"uniform"`, `"sobol"`, `"halton"`,
       `"grid"`, `"poisson"`); boundary points are shared by all parts but the interior. Or `points={part: array}`.
@@ -81,8 +85,8 @@ def solve(
         )
     if callback is not None and not callable(callback):
         raise ValueError(f"`callback` must be a function of the progress after a step; came {type(callback).__name__}.")
-    asked_nugget = None if nugget is None else _checked_nugget(nugget)
-    kernels = _kernels(problem, kernel)
+    asked_nugget = None if nugget is None else checked_nugget(nugget)
+    given = chosen_kernels(problem, kernel)
     if isinstance(initial, Solution):
         _check_initial(initial, problem)
         unsaid = points is None and num_interior is None and num_boundary is None and sampling == "uniform" and seed == 0
@@ -91,18 +95,20 @@ def solve(
     with CompileClock() as clock:
         located = problem.sample(num_interior, num_boundary, sampling=sampling, seed=seed, points=points)
         collocation = collocate(problem, located, functionals)
-        for field_kernel in kernels:
-            field_kernel.check(problem.domain.dim)
-            field_kernel.check_smoothness(collocation.order)
-        _check_variances(kernels, collocation, problem)
-        chosen = method if method is not None else default_method(collocation, kernels)
+        starts = given.starts(problem, collocation.order) if isinstance(given, Learned) else [given]
+        for start in starts:
+            check_kernels(start, collocation, problem)
+        chosen = method if method is not None else default_method(collocation, starts[0])
         nugget = chosen.default_nugget(problem.defaults.nugget) if asked_nugget is None else asked_nugget
+        learning = learn_on(problem, located, collocation, starts, chosen, nugget, seed) if isinstance(given, Learned) else None
+        kernels = starts[0] if learning is None else learning.kernels
         setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
         chosen.check(setup)
         _check_memory(chosen, setup)
         work = chosen.prepare(setup)
         state = chosen.resumed(work, initial.resume, seed) if isinstance(initial, Solution) else None
         notes = () if method is not None else (f"method {chosen.name}, chosen for {collocation.functionals.size} functionals",)
+        notes += () if learning is None else (f"kernel learned in {learning.rounds} rounds",)
         if isinstance(state, str):
             notes = (*notes, f"started from `initial` anew, without its weights: {state}")
         if state is None or isinstance(state, str):
@@ -137,6 +143,7 @@ def solve(
         kernels=dict(zip(problem.fields, kernels, strict=True)),
         settings=_settings(chosen, nugget, sampling, seed, functionals),
         resume=resume,
+        learning=learning,
     )
 
 
@@ -182,15 +189,18 @@ def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **argum
 
 
 def default_kernel(problem: Problem) -> AbstractKernel:
-    """A Gaussian of a fifth of the domain in each coordinate, which suits smooth solutions with a few oscillations, around a
-    level that is not known."""
+    """Where learning starts: a Gaussian of a fifth of the domain in each coordinate, which suits smooth solutions with a few
+    oscillations, around a level that is not known."""
     return Gaussian(0.2 * problem.domain.extent) + Offset(2.0)
 
 
-def _kernels(problem: Problem, kernel: Any) -> Kernels:
+def chosen_kernels(problem: Problem, kernel: Any) -> Kernels | Learned:
+    """One kernel per field: the user's, the problem's, or what is to be learned."""
     chosen = problem.defaults.kernel if kernel is None else kernel
     if chosen is None:
-        chosen = default_kernel(problem)
+        chosen = Learned(default_kernel(problem))
+    if isinstance(chosen, Learned):
+        return chosen
     periods = problem.domain.periods
     if not isinstance(chosen, Mapping):
         return (as_kernel(chosen).with_periods(periods),) * len(problem.fields)
@@ -253,6 +263,14 @@ def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) ->
     return latent
 
 
+def check_kernels(kernels: Kernels, collocation: Collocation, problem: Problem) -> None:
+    """Raises `ValueError` where a kernel does not fit the points or the equations."""
+    for kernel in kernels:
+        kernel.check(problem.domain.dim)
+        kernel.check_smoothness(collocation.order)
+    _check_variances(kernels, collocation, problem)
+
+
 def _check_variances(kernels: Kernels, collocation: Collocation, problem: Problem) -> None:
     """Refuses a kernel under which an operator has no variance: its derivatives on the diagonal are wrong."""
     functionals = collocation.functionals
@@ -272,7 +290,7 @@ def _first_variances(kernels: Kernels, functionals: Functionals) -> tuple[Float[
     return tuple(v[0] for v in variances(kernels, first))
 
 
-def _checked_nugget(nugget: float) -> float:
+def checked_nugget(nugget: float) -> float:
     number = isinstance(nugget, int | float | np.number) and not isinstance(nugget, bool)
     if not (number and np.isfinite(nugget) and nugget > 0):
         raise ValueError(f"`nugget` must be a small positive number such as 1e-10; came {nugget!r}.")

@@ -64,6 +64,7 @@ def report(solution: Solution, predictions: Predictions | None = None) -> dict[s
             "nugget": result.nugget,
             "notes": list(result.notes),
             "sentence": str(result),
+            "learning": None if solution.learning is None else solution.learning.tried,
         },
     }
     return strict(data)

@@ -26,6 +26,7 @@ from gpde.equations import (
 from gpde.equations.linear_operators import LinearOperator
 from gpde.kernels import AbstractKernel, MultiIndex, common_period
 from gpde.kernels.text import kernels_text
+from gpde.learning.learned import Learning
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Points, Problem
@@ -49,7 +50,8 @@ class Solution:
     For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`. Points outside the
     domain are refused unless `extrapolate=True` says that they are meant: no equation speaks of them.
     `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals,
-    `resume` is what a run needs that goes on from here (`solve(..., initial=solution)`).
+    `resume` is what a run needs that goes on from here (`solve(..., initial=solution)`), `learning` how the kernel was found
+    where it was learned (files do not hold that).
     """
 
     problem: Problem | None
@@ -66,6 +68,7 @@ class Solution:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None  # of the problem, where this came from a file
     resume: Any = None
+    learning: Learning | None = None
 
     @property
     def dim(self) -> int:

@@ -1,0 +1,1 @@
+"""Kernels learned from the equations: the marginal likelihood of what they say on patches of neighbouring points."""

@@ -1,0 +1,117 @@
+r"""The marginal likelihood of linearised equations, on patches of neighbouring points.
+
+Equations linearised as $\Psi z = b$ are data on a Gaussian field: $b \sim N(0, a^2 (\Psi K \Psi^T + \eta\,\mathrm{diag}) +
+\Lambda)$. With $LL^T = \Psi K \Psi^T + \eta\,\mathrm{diag}$ on each patch $c$, and no noise $\Lambda$, the amplitude has its
+best value in closed form,
+
+$$ a^2 = \frac{\sum_c |L_c^{-1} b_c|^2}{\sum_c n_c}, \qquad
+   \frac{-\log p}{\sum_c n_c} = \tfrac12 \log a^2 + \frac{\sum_c \log\det L_c}{\sum_c n_c} + \mathrm{const}, $$
+
+so that kernels of any amplitude compare by their shape. Where there is noise its variance does not scale with the field, and
+the amplitude is one more number to learn: $\tfrac12\sum_c |L_c^{-1} b_c|^2 + \sum_c \log\det L_c$, per equation.
+
+Patches overlap and are taken as independent. That is no likelihood of all equations together, but an unbiased one for the
+numbers that the kernel has in common everywhere, at a cost that does not grow with the number of points.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.functionals import Kernels, block, share_a_field
+from gpde.learning.shape import Shape
+
+
+class Patches(eqx.Module):
+    r"""The linearised equations $a \cdot (L_1u, L_2u, \dots)(x) = b$ on patches; `used` is False where there is none."""
+
+    operators: tuple[LinearOperator, ...] = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+    points: Float[Array, "patches members dim"]
+    coefficients: Float[Array, "patches members equations operators"]
+    rhs: Float[Array, "patches members equations"]
+    noise_variance: Float[Array, "patches members equations"]
+    used: Bool[Array, "patches members equations"]
+
+    def __len__(self) -> int:
+        return self.points.shape[0]
+
+    def __getitem__(self, rows: Int[np.ndarray, " some"]) -> "Patches":
+        return jax.tree.map(lambda leaf: leaf[rows], self)
+
+
+class Evidence(NamedTuple):
+    r"""Sums over patches: $\sum |L^{-1}b|^2$, $\sum\log\det L$, and how many equations."""
+
+    quadratic: Float[Array, ""]
+    log_det: Float[Array, ""]
+    num_equations: Float[Array, ""]
+
+
+@eqx.filter_jit
+def scores(
+    shape: Shape, thetas: Float[Array, "several parameters"], patches: Patches, nugget: Float[Array, ""]
+) -> tuple[Float[Array, " several"], Float[Array, " several"]]:
+    """`negative_log_likelihood` and amplitude for several kernels; infinite where a factorisation fails."""
+    found = jax.lax.map(lambda theta: negative_log_likelihood(shape.at(theta), patches, nugget), thetas)
+    return jnp.where(jnp.isfinite(found[0]), found[0], jnp.inf), found[1]
+
+
+def negative_log_likelihood(
+    kernels: Kernels, patches: Patches, nugget: Float[Array, ""]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Per equation, and the amplitude that goes with it: 1 where noise says that the kernels' own amplitudes are meant."""
+    found = evidence(kernels, patches, nugget)
+    amplitude = jnp.sqrt(found.quadratic / found.num_equations)
+    if patches.noisy:
+        return (0.5 * found.quadratic + found.log_det) / found.num_equations, jnp.ones_like(amplitude)
+    return jnp.log(amplitude) + found.log_det / found.num_equations, amplitude
+
+
+def evidence(kernels: Kernels, patches: Patches, nugget: Float[Array, ""]) -> Evidence:
+    """What all patches say of a kernel, NaN where a factorisation fails."""
+    used = jnp.swapaxes(patches.used, 1, 2).reshape(len(patches), -1)
+    rhs = jnp.swapaxes(jnp.where(patches.used, patches.rhs, 0.0), 1, 2).reshape(len(patches), -1)
+    noise = jnp.swapaxes(patches.noise_variance, 1, 2).reshape(len(patches), -1)
+    covariance = jax.vmap(lambda x, a: _covariance(kernels, patches.operators, x, a))(
+        patches.points, jnp.where(patches.used[..., None], patches.coefficients, 0.0)
+    )
+    diagonal = jnp.diagonal(covariance, axis1=1, axis2=2)
+    # Rows without an equation become rows of the identity: they add nothing to either sum.
+    added = jnp.where(used, nugget * diagonal + noise, 1.0)
+    lower = jnp.linalg.cholesky(covariance + added[:, :, None] * jnp.eye(added.shape[1])[None], symmetrize_input=False)
+    half = solve_triangular(lower, rhs[..., None], lower=True)[..., 0]
+    log_det = jnp.sum(jnp.log(jnp.diagonal(lower, axis1=1, axis2=2)))
+    return Evidence(jnp.sum(half**2), log_det, jnp.sum(used))
+
+
+def _covariance(
+    kernels: Kernels,
+    operators: tuple[LinearOperator, ...],
+    x: Float[Array, "members dim"],
+    a: Float[Array, "members equations operators"],
+) -> Float[Array, "size size"]:
+    r"""$\Psi K \Psi^T$ of one patch, equation by equation and within each member by member."""
+    num_members, num_equations, _ = a.shape
+    blocks = {
+        (i, j): block(kernels, left, right, x, x)
+        for i, left in enumerate(operators)
+        for j, right in enumerate(operators)
+        if j >= i and share_a_field(left, right)
+    }
+
+    def between(e: int, f: int) -> Array:
+        total = jnp.zeros((num_members, num_members))
+        for (i, j), values in blocks.items():
+            total = total + a[:, e, i, None] * values * a[None, :, f, j]
+            if i != j:
+                total = total + a[:, e, j, None] * values.T * a[None, :, f, i]
+        return total
+
+    return jnp.block([[between(e, f) for f in range(num_equations)] for e in range(num_equations)])

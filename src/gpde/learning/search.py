@@ -1,0 +1,158 @@
+"""The search for a kernel: a coarse scan, stochastic gradients on a few patches at a time, a last look at larger batches."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Float
+
+from gpde.learning.likelihood import Patches, scores
+from gpde.learning.shape import Shape
+
+# The scan multiplies all lengthscales by these, then each coordinate's.
+_COMMON = np.log(2.0) * np.arange(-4, 5)
+_SINGLE = np.log(2.0) * np.array([-2.0, -1.0, 1.0, 2.0])
+_NUM_SWEEPS = 3
+# Half the distance of the two kernels that a gradient compares: far above what rounding does to a likelihood.
+_DIFFERENCE = 0.02
+# Of the last look: factors on lengthscales, until none of them helps.
+_POLISH = np.log(1.4)
+
+
+class Tried(NamedTuple):
+    """A kernel that the search looked at: in which stage, its numbers, its negative log likelihood per equation."""
+
+    stage: str
+    theta: Float[np.ndarray, " parameters"]
+    score: float
+
+
+# In units of the domain: where learning starts by default, and how far lengthscales may grow.
+_START, _LONGEST = 0.2, 3.0
+
+
+class Limits(NamedTuple):
+    """Between which lengthscales are looked for, as logarithms, for all parameters."""
+
+    lower: Float[np.ndarray, " parameters"]
+    upper: Float[np.ndarray, " parameters"]
+
+    @staticmethod
+    def of(shape: Shape, extent: Float[np.ndarray, " dim"], num_points: int) -> "Limits":
+        """Lengthscales from a quarter of the distance of points to three times the domain; amplitudes as they come."""
+        num = shape.num_lengthscales
+        theta, extents = shape.theta, np.log(np.tile(extent, num // len(extent)))
+        lower, upper = theta - np.log(1e6), theta + np.log(1e6)
+        lower[:num] = extents + np.log(0.25 * num_points ** (-1 / len(extent)))
+        upper[:num] = extents + np.log(_LONGEST)
+        return Limits(lower, upper)
+
+    def clip(self, theta: Float[np.ndarray, "*several parameters"]) -> Float[np.ndarray, "*several parameters"]:
+        return np.clip(theta, self.lower, self.upper)
+
+
+def scan(shape: Shape, theta: Float[np.ndarray, " parameters"], patches: Patches, nugget: float, limits: Limits) -> list[Tried]:
+    """All lengthscales longer or shorter by powers of two, in the proportions they have and in those of the domain; from the
+    best of those single ones, a few times.
+
+    From far away there are two hills: with lengthscales much too long all is explained as the noise that the nugget is.
+    """
+    num = shape.num_lengthscales
+    every = np.zeros(len(theta))
+    every[:num] = 1.0
+    even = theta.copy()
+    even[:num] = limits.upper[:num] + np.log(_START / _LONGEST)
+    starts = np.concatenate([start + _COMMON[:, None] * every for start in (theta, even)])
+    tried = _evaluate("scan", shape, limits.clip(starts), patches, nugget)
+    if num > 1:
+        steps = np.concatenate([step * np.eye(len(theta))[:num] for step in _SINGLE])
+        for _ in range(_NUM_SWEEPS):
+            best = min(tried, key=lambda t: t.score)
+            tried += _evaluate("scan", shape, limits.clip(best.theta + steps), patches, nugget)
+    return tried
+
+
+def descend(
+    shape: Shape,
+    theta: Float[np.ndarray, " parameters"],
+    patches: Patches,
+    nugget: float,
+    limits: Limits,
+    *,
+    num_steps: int,
+    batch_size: int,
+    seed: int,
+) -> list[Tried]:
+    """Adam on the likelihood of a few patches at a time, drawn anew for each step.
+
+    A derivative is a central difference: it needs no other program than the likelihood itself, which the scan has compiled.
+    """
+    optimizer = optax.adam(optax.cosine_decay_schedule(0.15, num_steps, alpha=0.1))
+    state = optimizer.init(jnp.asarray(theta))
+    generator = np.random.default_rng(seed)
+    eye, tried = np.eye(len(theta)), []
+    for _ in range(num_steps):
+        rows = generator.permutation(len(patches))[:batch_size]
+        around = np.concatenate([theta + _DIFFERENCE * eye, theta - _DIFFERENCE * eye])
+        found = np.array([t.score for t in _evaluate("gradient", shape, around, patches[rows], nugget)])
+        slope = (found[: len(theta)] - found[len(theta) :]) / (2 * _DIFFERENCE)
+        # Where one side has no likelihood the way leads to the other; where neither has, nothing is known.
+        slope = np.where(np.isnan(slope), 0.0, np.clip(slope, -1e3, 1e3))
+        update, state = optimizer.update(jnp.asarray(slope), state)
+        theta = limits.clip(np.asarray(optax.apply_updates(jnp.asarray(theta), update)))
+        tried.append(
+            Tried("gradient", theta, float(np.mean(found[np.isfinite(found)])) if np.isfinite(found).any() else np.inf)
+        )
+    return tried
+
+
+def polish(
+    shape: Shape, theta: Float[np.ndarray, " parameters"], batch: Patches, nugget: float, limits: Limits, max_tries: int
+) -> list[Tried]:
+    """All lengthscales, then those of each coordinate, by the same factor as long as that helps."""
+    num = shape.num_lengthscales
+    every = np.zeros(len(theta))
+    every[:num] = 1.0
+    directions = [sign * d for d in (every, *(np.eye(len(theta))[:num] if num > 1 else [])) for sign in (-1.0, 1.0)]
+    tried = _evaluate("all points", shape, limits.clip(theta)[None], batch, nugget)
+    best = tried[0]
+    failed = 0
+    while directions and failed < len(directions) and len(tried) < max_tries:
+        step = _POLISH * directions[failed]
+        found = _evaluate("all points", shape, limits.clip(best.theta + step)[None], batch, nugget)[0]
+        tried.append(found)
+        if found.score < best.score:
+            # What helped goes on to be tried first, and its opposite last.
+            ahead = directions.pop(failed)
+            directions = [ahead, *[d for d in directions if not np.array_equal(d, -ahead)], -ahead]
+            best, failed = found, 0
+        else:
+            failed += 1
+    return tried
+
+
+def evaluated(
+    shape: Shape, theta: Float[np.ndarray, " parameters"], batches: list[Patches], nugget: float
+) -> tuple[float, float]:
+    """Score and amplitude of one kernel over several batches."""
+    found = []
+    for patches in batches:
+        width = 1 if len(patches) == 1 else 2 * len(theta)
+        score, amplitude = scores(shape, jnp.asarray(np.tile(theta, (width, 1))), patches, jnp.asarray(nugget))
+        found.append((float(score[0]), float(amplitude[0])))
+    numbers = np.asarray(found)
+    return float(np.mean(numbers[:, 0])), float(np.sqrt(np.mean(numbers[:, 1] ** 2)))
+
+
+def _evaluate(
+    stage: str, shape: Shape, thetas: Float[np.ndarray, "several parameters"], patches: Patches, nugget: float
+) -> list[Tried]:
+    # One shape is compiled for all of a search: as many at a time as a gradient needs, or one where patches are large.
+    width = 1 if stage == "all points" else 2 * thetas.shape[1]
+    padded = np.concatenate([thetas, np.repeat(thetas[-1:], -len(thetas) % width, axis=0)])
+    found = [
+        np.asarray(scores(shape, jnp.asarray(padded[first : first + width]), patches, jnp.asarray(nugget))[0])
+        for first in range(0, len(padded), width)
+    ]
+    return [Tried(stage, theta, float(score)) for theta, score in zip(thetas, np.concatenate(found), strict=False)]

@@ -1,0 +1,146 @@
+"""Learned kernels: the likelihood against dense linear algebra, numbers against fields drawn from a known kernel."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpde
+from gpde.learning.likelihood import Patches, scores
+from gpde.learning.search import Limits, polish
+from gpde.learning.shape import Shape, scaled
+
+VALUE, SECOND = ((0, (((0,), 1.0),)),), ((0, (((2,), 1.0),)),)
+
+
+def patches_of(x: np.ndarray, coefficients: np.ndarray, rhs: np.ndarray, noise: float = 0.0) -> Patches:
+    """One patch with one equation, a u + b u'' = c, at each point."""
+    return Patches(
+        operators=(VALUE, SECOND),
+        noisy=noise > 0,
+        points=jnp.asarray(x[None, :, None]),
+        coefficients=jnp.asarray(coefficients[None, :, None, :]),
+        rhs=jnp.asarray(rhs[None, :, None]),
+        noise_variance=jnp.full((1, len(x), 1), noise),
+        used=jnp.ones((1, len(x), 1), dtype=bool),
+    )
+
+
+def dense_covariance(x: np.ndarray, coefficients: np.ndarray, lengthscale: float) -> np.ndarray:
+    """The covariance of a u + b u'', from the derivatives of exp(-r²/2ℓ²) on paper."""
+    t = (x[:, None] - x[None, :]) / lengthscale
+    gauss = np.exp(-(t**2) / 2)
+    second, fourth = (t**2 - 1) / lengthscale**2 * gauss, (t**4 - 6 * t**2 + 3) / lengthscale**4 * gauss
+    a, b = coefficients.T
+    return a[:, None] * gauss * a + (a[:, None] * b + b[:, None] * a) * second + b[:, None] * fourth * b
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.04])
+def test_the_likelihood_is_that_of_a_normal_distribution(noise: float):
+    generator = np.random.default_rng(0)
+    x, nugget = np.linspace(0, 1, 12) + 0.02 * generator.random(12), 1e-6
+    coefficients, rhs = np.stack([np.ones(12), generator.random(12)], axis=1), generator.normal(size=12)
+    shape = Shape((gpde.Gaussian([0.15]),), 1, every_amplitude=noise > 0)
+    found, amplitude = scores(
+        shape, jnp.asarray(shape.theta)[None], patches_of(x, coefficients, rhs, noise), jnp.asarray(nugget)
+    )
+    covariance = dense_covariance(x, coefficients, 0.15)
+    covariance += np.diag(nugget * np.diag(covariance))
+    if noise > 0:
+        covariance, best = covariance + noise * np.eye(12), 1.0
+    else:
+        best = np.sqrt(rhs @ np.linalg.solve(covariance, rhs) / 12)  # the amplitude of largest likelihood
+    quadratic = rhs @ np.linalg.solve(best**2 * covariance, rhs)
+    expected = (0.5 * quadratic + 0.5 * np.linalg.slogdet(best**2 * covariance)[1]) / 12
+    assert amplitude[0] == pytest.approx(best, rel=1e-6)
+    # Without noise a constant ½ is left out.
+    assert found[0] == pytest.approx(expected - (0 if noise else 0.5), rel=1e-6)
+
+
+def test_points_without_an_equation_say_nothing():
+    generator = np.random.default_rng(1)
+    x, coefficients, rhs = generator.random(9), generator.random((9, 2)), generator.normal(size=9)
+    shape = Shape((gpde.Matern(5 / 2, [0.3]),), 1, every_amplitude=False)
+    whole = patches_of(x, coefficients, rhs)
+    fewer = patches_of(x[:7], coefficients[:7], rhs[:7])
+    masked = Patches(whole.operators, False, *[getattr(whole, n) for n in ("points", "coefficients", "rhs", "noise_variance")],
+                     used=jnp.arange(9)[None, :, None] < 7)  # fmt: skip
+    first, second = (scores(shape, jnp.asarray(shape.theta)[None], p, jnp.asarray(1e-8)) for p in (fewer, masked))
+    assert np.allclose(first, second, rtol=1e-10)
+
+
+def random_field(lengthscale: np.ndarray, amplitude: float, seed: int):
+    """A draw from a Gaussian kernel: many cosines of random frequency and phase."""
+    generator = np.random.default_rng(seed)
+    frequency = jnp.asarray(generator.normal(size=(400, len(lengthscale))) / lengthscale)
+    phase = jnp.asarray(2 * np.pi * generator.random(400))
+    return lambda x: amplitude * np.sqrt(2 / 400) * jnp.sum(jnp.cos(frequency @ x + phase))
+
+
+@pytest.mark.parametrize("method", [gpde.FullBatch(), gpde.Consensus()])
+def test_a_field_drawn_from_a_kernel_gives_its_numbers_back(method: gpde.FullBatch | gpde.Consensus):
+    truth = np.array([0.3, 0.1])
+    field = random_field(truth, amplitude=5.0, seed=3)
+
+    def helmholtz(u: Any, x: Any) -> Any:
+        return u(x) - 0.01 * gpde.laplacian(u)(x) - (field(x) - 0.01 * gpde.laplacian(field)(x))
+
+    problem = gpde.Problem(gpde.Box((0.0, 0.0), (1.0, 1.0)), {"interior": helmholtz, "boundary": lambda u, x: u(x) - field(x)})
+    learning = gpde.learn(problem, gpde.Gaussian((0.05, 0.5)), method=method, num_interior=400, num_boundary=100, nugget=1e-10)
+    kernel = learning.kernel
+    assert isinstance(kernel, gpde.Gaussian)
+    assert np.allclose(np.log(kernel.lengthscale), np.log(truth), atol=0.25)
+    # One field of ten by three lengthscales tells its amplitude to a factor of two.
+    assert np.log(float(kernel.amplitude)) == pytest.approx(np.log(5.0), abs=np.log(2))
+    assert learning.tried
+    assert "learned Gaussian" in str(learning)
+
+
+def test_a_start_ten_times_too_smooth_ends_near_the_best_kernel():
+    problem = gpde.gallery.get("elliptic").build(amplitude=1.0)
+    points = {"num_interior": 300, "num_boundary": 100, "method": gpde.FullBatch(), "nugget": 1e-12}
+    grid = problem.domain.test_points((21, 21))
+    assert problem.reference is not None
+    truth = np.asarray(jax.vmap(problem.reference)(jnp.asarray(grid)))
+
+    def error(kernel: Any) -> float:
+        return float(np.sqrt(np.mean((gpde.solve(problem, kernel, **points)(grid) - truth) ** 2)))
+
+    best = min(error(gpde.Gaussian((s, s))) for s in (0.15, 0.2, 0.25, 0.3))
+    assert error(gpde.Learned(gpde.Gaussian(2.0))) < 3 * best
+
+
+def test_the_last_look_goes_downhill_until_nothing_helps():
+    x = np.linspace(0, 1, 30)
+    rhs = np.sin(9 * x)
+    batch = patches_of(x, np.tile([1.0, 0.0], (30, 1)), rhs)
+    shape = Shape((gpde.Gaussian([0.02]),), 1, every_amplitude=False)
+    limits = Limits(np.log([0.001]), np.log([10.0]))
+    tried = polish(shape, shape.theta, batch, 1e-8, limits, max_tries=30)
+    best = min(tried, key=lambda t: t.score)
+    around = [
+        float(scores(shape, jnp.asarray(best.theta + d)[None], batch, jnp.asarray(1e-8))[0][0]) for d in np.log([0.7, 1.4])
+    ]
+    assert best.score < tried[0].score
+    assert best.score <= min(around) + 1e-6
+
+
+def test_an_amplitude_multiplies_sums_throughout_and_products_once():
+    kernel = scaled(gpde.Gaussian(0.3) * gpde.Matern(5 / 2, 0.2) + gpde.Offset(2.0), 3.0)
+    x, y = jnp.array([0.1]), jnp.array([0.4])
+    before = gpde.Gaussian(0.3) * gpde.Matern(5 / 2, 0.2) + gpde.Offset(2.0)
+    assert float(kernel(x, y)) == pytest.approx(9 * float(before(x, y)), rel=1e-12)
+
+
+def test_what_cannot_be_learned_is_refused():
+    problem = gpde.gallery.get("poisson").build()
+    with pytest.raises(ValueError, match="give the kernel to start from"):
+        gpde.Learned()
+    with pytest.raises(ValueError, match="not Offset"):
+        gpde.Learned(gpde.Offset)
+    with pytest.raises(ValueError, match="no lengthscale"):
+        gpde.solve(problem, gpde.Learned(gpde.Offset(1.0)))
+    with pytest.raises(ValueError, match="one kernel per field"):
+        gpde.learn(problem, {"v": gpde.Gaussian(0.2)})
