@@ -455,3 +455,13 @@ def test_only_kernels_add_and_multiply():
 def test_a_constant_has_every_period():
     kernel = Gaussian(0.3, period={0: 1.0}) + Offset()
     assert kernel.periods(2).tolist() == [1.0, np.inf]
+
+
+def test_a_kernel_prints_its_numbers():
+    kernel = Gaussian([0.2, 0.1], amplitude=2.0) * Matern(9 / 2, 0.3) + Offset(3.0)
+    assert str(kernel) == (
+        "Sum(Product(Gaussian(lengthscale=(0.2, 0.1), amplitude=2), Matern(nu=4.5, lengthscale=0.3)), Offset(amplitude=3))"
+    )
+    texts = []
+    jax.eval_shape(lambda scale: texts.append(str(Gaussian(scale))), 0.2)
+    assert texts[0].startswith("Gaussian(lengthscale=f64[]")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -40,6 +41,13 @@ class AbstractKernel(eqx.Module):
 
     Written for one pair of points: callers make matrices with `jax.vmap`.
     """
+
+    def __str__(self) -> str:
+        """As it is written, with its numbers; while JAX traces it has none."""
+        from gpde.kernels.text import kernel_text
+
+        traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
+        return repr(self) if traced else kernel_text(self)
 
     @property
     @abstractmethod
