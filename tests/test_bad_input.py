@@ -241,6 +241,27 @@ CASES = {
         lambda: problem(equations=dict.fromkeys(("boundary", "left", "right", "top", "bottom"), zero)),
         r"every side that 'boundary' stands for has an equation of its own; leave 'boundary' out",
     ),
+    "a parameter that is a number": (
+        lambda: problem(parameters={"rate": 0.1}),
+        r"`parameters` names unknown scalars, as in `parameters=",
+    ),
+    "a parameter with the name of a field": (
+        lambda: problem(parameters={"u": gpde.Parameter(1.0)}),
+        r"a parameter has the name of an argument, other than `x` and the fields; came 'u'",
+    ),
+    "a parameter that no equation takes": (
+        lambda: problem(parameters={"rate": gpde.Parameter(1.0)}),
+        r"no equation depends on the parameter 'rate'. An equation takes it by its name, as in `lambda u, x, rate: ",
+    ),
+    "a parameter that starts in words": (lambda: gpde.Parameter("one"), r"`Parameter`: `initial` must be a number; came 'one'"),
+    "a parameter that starts on its bound": (
+        lambda: gpde.Parameter(0.0, lower=0.0),
+        r"`initial` must lie strictly between the bounds, 0 and inf; came 0",
+    ),
+    "the normal inside": (
+        lambda: inside(lambda u, x, n: laplacian(u)(x)),
+        r"takes one argument after `u` and `x`, which is the outward normal, and 'interior' has none",
+    ),
     "fields that repeat": (lambda: problem(fields=("u", "u")), r"`fields` must be distinct names such as \('u', 'v'\)"),
     "fields given as a number": (lambda: problem(fields=2), r"`fields` must be distinct names such as \('u', 'v'\); came 2"),
     "a field that nothing determines": (

@@ -23,8 +23,9 @@ from .operators import gradient as gradient
 from .operators import hessian as hessian
 from .operators import laplacian as laplacian
 from .operators import partial as partial
+from .problem.observations import Observations as Observations
+from .problem.parameters import Parameter as Parameter
 from .problem.problem import Defaults as Defaults
-from .problem.problem import Observations as Observations
 from .problem.problem import Problem as Problem
 from .solution._learn import learn as learn
 from .solution._solve import continuation as continuation

@@ -285,7 +285,7 @@ def collocate(problem: Problem, points: Points, functionals: str = "minimal") ->
                 noisy=bool(np.any(noise > 0)),
             )
         )
-    return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.fields))
+    return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.unknowns))
 
 
 def _blocks_of(matrix: Float[Array, "size size"] | BlockGram) -> Callable[[slice, slice], Array | None]:
@@ -314,7 +314,7 @@ def _located(condition: Condition, points: Points, problem: Problem, functionals
     if reading.covers(sites):
         return condition, sites
     again = read(
-        reading.equations, problem.fields, sites,
+        reading.equations, problem.unknowns, sites,
         units=reading.units, functionals=functionals, num_probes=sites.num_points,
     )  # fmt: skip
     return dataclasses.replace(condition, reading=again), sites

@@ -2,7 +2,8 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -37,16 +38,29 @@ class Site(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Statement:
-    """An equation of the user's: its function, what messages call it, and whether it takes the normal after the point."""
+    """An equation of the user's: its function, what messages call it, and what it takes after the fields and the point: the
+    normal, under the name that the function gives it, and unknown scalars."""
 
     function: Equation
     name: str
-    normal: str | None = None  # what the function calls it
+    num_fields: int
+    normal: str | None = None
+    scalars: "tuple[Scalar, ...]" = ()
 
-    def __call__(self, fields: Sequence[Callable[[Array], Array]], site: Site) -> Any:
-        """Its value for given fields at one point."""
+    def __call__(self, unknowns: Sequence[Callable[[Array], Array]], site: Site) -> Any:
+        """Its value for given fields and scalars at one point."""
         told = {} if self.normal is None else {self.normal: site.normal}
-        return self.function(*fields, site.x, **told)
+        told |= {scalar.name: scalar.value(unknowns[scalar.place](site.x)) for scalar in self.scalars}
+        return self.function(*unknowns[: self.num_fields], site.x, **told)
+
+
+class Scalar(NamedTuple):
+    """An unknown scalar that an equation takes: its name, its place among the unknowns, and its value for that of a field that
+    is the same everywhere."""
+
+    name: str
+    place: int
+    value: Callable[[Array], Array]
 
 
 def equation_name(equation: Equation, part: str, index: int | None = None) -> str:
@@ -56,8 +70,11 @@ def equation_name(equation: Equation, part: str, index: int | None = None) -> st
     return place if own == "<lambda>" else f"{place} (`{own}`)"
 
 
-def stated(equation: Equation, name: str, fields: Sequence[str]) -> Statement:
-    """The equation with its arguments understood: the fields, the point and, if it asks for one more, the normal."""
+def stated(
+    equation: Equation, name: str, fields: Sequence[str], scalars: Mapping[str, Callable[[Array], Array]] = MappingProxyType({})
+) -> Statement:
+    """The equation with its arguments understood: the fields, the point, scalars by name and, if it asks for one more, the
+    normal."""
     takes = f"({', '.join(fields)}, x)"
     if not callable(equation):
         raise ValueError(
@@ -66,9 +83,15 @@ def stated(equation: Equation, name: str, fields: Sequence[str]) -> Statement:
     try:
         signature = inspect.signature(equation)
     except (TypeError, ValueError):  # a builtin without a signature: calling it will tell
-        return Statement(equation, name)
+        return Statement(equation, name, len(fields))
     all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in all_others]
+    told = tuple(
+        Scalar(scalar, len(fields) + place, value)
+        for place, (scalar, value) in enumerate(scalars.items())
+        if scalar in signature.parameters and signature.parameters[scalar].kind is not inspect.Parameter.POSITIONAL_ONLY
+    )
+    needed = [p for p in needed if p.name not in {scalar.name for scalar in told}]
     names, own = [p.name for p in needed], [*fields, "x"]
     if sorted(n for n in names if n in own) == sorted(own) and [n for n in names if n in own] != own:
         raise ValueError(
@@ -76,15 +99,16 @@ def stated(equation: Equation, name: str, fields: Sequence[str]) -> Statement:
         )
     one_more = len(names) == len(own) + 1 and names[-1] != "x" and needed[-1].kind is not inspect.Parameter.POSITIONAL_ONLY
     normal = names[-1] if one_more else None
+    named: dict[str, Any] = {scalar.name: None for scalar in told} | ({} if normal is None else {normal: None})
     try:
-        signature.bind(*([None] * len(own)), **({} if normal is None else {normal: None}))
+        signature.bind(*([None] * len(own)), **named)
     except TypeError as error:
         raise ValueError(
             f"{name} must take {len(own)} arguments, `{takes}`: the field{'s' if len(fields) > 1 else ''} {words(fields)} and "
             f"the point; or one more, `({', '.join(fields)}, x, n)`, the outward normal on a part of the boundary; its "
             f"signature is {signature}."
         ) from error
-    return Statement(equation, name, normal)
+    return Statement(equation, name, len(fields), normal, told)
 
 
 def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str]) -> None:
@@ -100,14 +124,14 @@ def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str
         ) from error
 
 
-def applied(operator: Callable[..., Any] | None, name: str) -> Statement:
+def applied(operator: Callable[..., Any] | None, name: str, num_fields: int) -> Statement:
     """An operator of the fields as a function of the fields and the point; None is the first field itself."""
 
     def value(*arguments: Any) -> Any:
         *fields, x = arguments
         return (fields[0] if operator is None else operator(*fields))(x)
 
-    return Statement(value, name)
+    return Statement(value, name, num_fields)
 
 
 def words(fields: Sequence[str]) -> str:

@@ -27,13 +27,14 @@ _KEPT: dict[int, Any] = {}
 
 class Setup(eqx.Module):
     """What every method works on: the problem on its points, one kernel per field, the numerical nugget; and the names of
-    fields and coordinates, for messages."""
+    fields, coordinates and those fields that are scalars, constant everywhere, for messages."""
 
     collocation: Collocation
     kernels: Kernels
     nugget: float = eqx.field(static=True)
     fields: tuple[str, ...] = eqx.field(static=True, default=("u",))
     coordinates: tuple[str, ...] = eqx.field(static=True, default=("x", "y", "z"))
+    scalars: tuple[str, ...] = eqx.field(static=True, default=())
 
 
 class AbstractPredictor(eqx.Module):

@@ -14,64 +14,11 @@ from gpde.domains.sampling import split
 from gpde.equations import Equation, Kind, Reading, Site, applied, check_operator, equation_name, read, stated
 from gpde.equations.linear_operators import operator_text
 from gpde.kernels import AbstractKernel
+from gpde.problem.observations import Observations, numbers
+from gpde.problem.parameters import Parameter
 
 Points = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as there happen to be
 _NUM_PROBE_POINTS = 64
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Observations:
-    r"""Measured values $y_i = (Lu)(x_i) + \varepsilon_i$ with $\varepsilon_i \sim N(0, \text{noise}^2)$.
-
-    `operator` turns the fields into the observed function: `laplacian`, or `lambda u, v: v`; the default observes the
-    (first) field itself. `noise` is a standard deviation, one number or one per value; zero means exact.
-    """
-
-    points: Float[np.ndarray, "points dim"]
-    values: Float[np.ndarray, " points"]
-    noise: float | Float[np.ndarray, " points"] = 0.0
-    operator: Callable[..., Any] | None = None
-    name: str = "data"
-
-    def __post_init__(self) -> None:
-        points, values = _numbers("`Observations`: `points`", self.points), _numbers("`Observations`: `values`", self.values)
-        if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
-            raise ValueError(
-                "`Observations`: points of shape (num, dim) and values of shape (num,) with num >= 1 are needed; "
-                f"came {points.shape} and {values.shape}."
-            )
-        if not (np.isfinite(points).all() and np.isfinite(values).all()):
-            raise ValueError("`Observations`: points and values must be finite; remove missing data first.")
-        noise = _numbers("`Observations`: `noise`", self.noise)
-        if noise.shape not in ((), values.shape) or not np.isfinite(noise).all() or (noise < 0).any():
-            raise ValueError(
-                f"`Observations`: `noise` is a standard deviation >= 0, one number or one for each of the {len(values)} "
-                f"values; came {self.noise!r}."
-            )
-        noise = np.broadcast_to(noise, values.shape)
-        exact = points[noise == 0]
-        if len(np.unique(exact, axis=0)) < len(exact):
-            raise ValueError(
-                "`Observations`: several exact values are given at one point, which makes the covariance singular. "
-                "Give their `noise`, or take one value per point."
-            )
-        if self.operator is not None and not callable(self.operator):
-            raise ValueError(
-                f"`Observations`: `operator` turns a function into a function, as `laplacian`; came {self.operator!r}."
-            )
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "noise", noise)
-
-    def split(self) -> "tuple[Observations, ...]":
-        """The exact values and the noisy ones apart, where there are both: exact ones are conditions, which must hold."""
-        noise = np.asarray(self.noise)
-        kinds = [noise == 0, noise > 0]
-        if not all(kind.any() for kind in kinds):
-            return (self,)
-        return tuple(
-            dataclasses.replace(self, points=self.points[kind], values=self.values[kind], noise=noise[kind]) for kind in kinds
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +57,8 @@ class Problem:
 
     - `fields`: the names of the unknowns, in the order in which equations take them.
     - `observations`: one `Observations`, or several.
+    - `parameters`: unknown scalars by name, `{"nu": Parameter(initial=0.1)}`; equations take them by that name, after the
+      point: `lambda u, x, nu: ...`.
     - `reference`: the exact solution as a function of one point, where there is one (a tuple of values for several fields).
     - `name`, `defaults`: what to call it, and what `solve` takes by default.
     """
@@ -121,6 +70,7 @@ class Problem:
     reference: Callable[..., Any] | None = None
     name: str = "problem"
     defaults: Defaults = dataclasses.field(default_factory=Defaults)
+    parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
     conditions: tuple[Condition, ...] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,6 +94,7 @@ class Problem:
                 "`Problem`: `equations` says which equation holds where, as in "
                 f'`equations={{"interior": lambda u, x: ...}}`; came {type(self.equations).__name__}.'
             )
+        self._check_parameters(fields)
         if not isinstance(self.defaults, Defaults):
             raise ValueError(f"`Problem`: `defaults` must be `gpde.Defaults(...)`; came {type(self.defaults).__name__}.")
         if self.reference is not None and not callable(self.reference):
@@ -154,12 +105,35 @@ class Problem:
         object.__setattr__(self, "observations", observations)
         object.__setattr__(self, "conditions", self._read("minimal"))
         seen = {field for c in self.conditions for operator in c.reading.operators for field, _ in operator}
+        for index, name in enumerate(self.parameters, start=len(fields)):
+            if index not in seen:
+                raise ValueError(
+                    f"`Problem`: no equation depends on the parameter '{name}'. An equation takes it by its name, as in "
+                    f"`lambda {', '.join(fields)}, x, {name}: ...`."
+                )
         for index, field in enumerate(fields):
             if index not in seen:
                 raise ValueError(
                     f"`Problem`: no equation and no observation looks at the field '{field}', so nothing determines it. "
                     "Leave it out of `fields`, or state its equation."
                 )
+
+    def _check_parameters(self, fields: tuple[str, ...]) -> None:
+        if not isinstance(self.parameters, Mapping) or not all(isinstance(p, Parameter) for p in self.parameters.values()):
+            raise ValueError(
+                '`Problem`: `parameters` names unknown scalars, as in `parameters={"nu": gpde.Parameter(initial=0.1)}`; '
+                f"came {self.parameters!r}."
+            )
+        for name in self.parameters:
+            if not isinstance(name, str) or not name.isidentifier() or name in (*fields, "x"):
+                raise ValueError(
+                    f"`Problem`: a parameter has the name of an argument, other than `x` and the fields; came {name!r}."
+                )
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The fields, and after them the scalars: to the methods these are fields too, with a prior that is constant."""
+        return (*self.fields, *self.parameters)
 
     @functools.cached_property
     def derivative_conditions(self) -> tuple[Condition, ...]:
@@ -180,7 +154,8 @@ class Problem:
                 raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
             several = len(equations) > 1
             names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
-            statements = [stated(e, name, self.fields) for e, name in zip(equations, names, strict=True)]
+            scalars = {name: parameter.value for name, parameter in self.parameters.items()}
+            statements = [stated(e, name, self.fields, scalars) for e, name in zip(equations, names, strict=True)]
             normals = any(statement.normal is not None for statement in statements)
             if normals and "interior" in self.atoms(part):
                 raise ValueError(
@@ -189,7 +164,7 @@ class Problem:
                     f"boundary may take it: on {', '.join(p for p in self.domain.parts if p != 'interior')}."
                 )
             probes = self.sites(part, self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230), normals=normals)
-            reading = read(statements, self.fields, probes, units=self.domain.extent, functionals=functionals)
+            reading = read(statements, self.unknowns, probes, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading))
         observations: tuple[Observations, ...] = self.observations  # pyright: ignore[reportAssignmentType]
         for index, data in enumerate(observations):
@@ -210,8 +185,8 @@ class Problem:
             name = f"the operator of observations '{part}'"
             if data.operator is not None:
                 check_operator(data.operator, name, self.fields)
-            observed, where = applied(data.operator, name), Site(data.points)
-            reading = read((observed,), self.fields, where, units=self.domain.extent, functionals=functionals)
+            observed, where = applied(data.operator, name, len(self.fields)), Site(data.points)
+            reading = read((observed,), self.unknowns, where, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading, data))
         return tuple(conditions)
 
@@ -291,7 +266,7 @@ class Problem:
         return out
 
     def _checked(self, part: str, points: Any) -> Float[np.ndarray, "points dim"]:
-        array = _numbers(f"`points[{part!r}]`", points)
+        array = numbers(f"`points[{part!r}]`", points)
         if array.ndim == 1 and self.domain.dim == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != self.domain.dim or len(array) == 0:
@@ -324,9 +299,10 @@ class Problem:
             f"{self.name}: field{'s' if len(self.fields) > 1 else ''} {', '.join(self.fields)} "
             f"of ({', '.join(self.domain.coordinates)}) on {self.domain}"
         ]
+        lines += [f"  scalar {name}: {parameter.text}" for name, parameter in self.parameters.items()]
         for condition in self.conditions:
             reading, data = condition.reading, condition.observations
-            symbols = [operator_text(o, self.fields, self.domain.coordinates) for o in reading.operators]
+            symbols = [operator_text(o, self.unknowns, self.domain.coordinates) for o in reading.operators]
             lines.append(f"  {condition.part}{self._count_text(condition, points)}")
             lines.append(f"    functionals: {', '.join(symbols)}")
             if data is not None:
@@ -372,10 +348,3 @@ def _count(name: str, given: int | None, default: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise ValueError(f"`{name}` must be a whole number >= 0; came {given!r}.")
     return int(given)
-
-
-def _numbers(name: str, given: Any) -> Float[np.ndarray, "..."]:
-    try:
-        return np.asarray(given, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers; came {given!r} ({error}).") from error

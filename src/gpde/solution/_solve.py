@@ -27,6 +27,7 @@ from gpde.methods.run import Callback, run
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Points, Problem
 from gpde.solution.checks import checked
+from gpde.solution.estimates import estimates
 from gpde.solution.solution import Seconds, Solution
 
 # Functionals up to which the full GP takes seconds: its Gram matrix is then half a gigabyte.
@@ -102,7 +103,8 @@ def solve(
         nugget = chosen.default_nugget(problem.defaults.nugget) if asked_nugget is None else asked_nugget
         learning = learn_on(problem, located, collocation, starts, chosen, nugget, seed) if isinstance(given, Learned) else None
         kernels = starts[0] if learning is None else learning.kernels
-        setup = Setup(collocation, kernels, nugget, problem.fields, tuple(problem.domain.coordinates))
+        coordinates = tuple(problem.domain.coordinates)
+        setup = Setup(collocation, kernels, nugget, problem.unknowns, coordinates, tuple(problem.parameters))
         chosen.check(setup)
         _check_memory(chosen, setup)
         work = chosen.prepare(setup)
@@ -129,6 +131,7 @@ def solve(
             result = dataclasses.replace(result, outcome=Outcome.INTERRUPTED)
             result, predictor, latent, resume = wrapped_up()
         result = dataclasses.replace(result, notes=(*notes, *result.notes))
+        parameters = estimates(problem, predictor, result)
     return Solution(
         problem=problem,
         name=problem.name,
@@ -140,7 +143,8 @@ def solve(
         history=history,
         result=result,
         seconds=Seconds(compile=clock.compile, run=clock.run),
-        kernels=dict(zip(problem.fields, kernels, strict=True)),
+        kernels=dict(zip(problem.unknowns, kernels, strict=True)),
+        parameters=parameters,
         settings=_settings(chosen, nugget, sampling, seed, functionals),
         resume=resume,
         learning=learning,
@@ -198,24 +202,30 @@ def chosen_kernels(problem: Problem, kernel: Any) -> Kernels | Learned:
     """One kernel per field: the user's, the problem's, or what is to be learned."""
     chosen = problem.defaults.kernel if kernel is None else kernel
     if chosen is None:
-        chosen = Learned(default_kernel(problem))
+        chosen = default_kernel(problem) if problem.parameters else Learned(default_kernel(problem))
     if isinstance(chosen, Learned):
+        if problem.parameters:
+            raise ValueError(
+                f"`kernel`: kernels are not learned together with scalars ({', '.join(problem.parameters)}); name one, as "
+                "`gpde.Gaussian(0.2)`, or learn it from the problem with the scalars fixed: `gpde.learn(problem)`."
+            )
         return chosen
     periods = problem.domain.periods
+    constants = tuple(parameter.kernel for parameter in problem.parameters.values())
     if not isinstance(chosen, Mapping):
-        return (as_kernel(chosen).with_periods(periods),) * len(problem.fields)
+        return (as_kernel(chosen).with_periods(periods),) * len(problem.fields) + constants
     if set(chosen) != set(problem.fields):
         raise ValueError(
             f"`kernel`: one kernel per field is needed, for {', '.join(problem.fields)}; came {', '.join(map(str, chosen))}."
         )
-    return tuple(as_kernel(chosen[field]).with_periods(periods) for field in problem.fields)
+    return tuple(as_kernel(chosen[field]).with_periods(periods) for field in problem.fields) + constants
 
 
 def _check_initial(initial: Solution, problem: Problem) -> None:
-    if initial.fields != problem.fields or initial.dim != problem.domain.dim:
+    if tuple(initial.kernels) != problem.unknowns or initial.dim != problem.domain.dim:
         raise ValueError(
-            f"`initial`: the earlier solution has the fields {', '.join(initial.fields)} of {initial.dim} coordinates, "
-            f"the problem {', '.join(problem.fields)} of {problem.domain.dim}."
+            f"`initial`: the earlier solution has the fields {', '.join(initial.kernels)} of {initial.dim} coordinates, "
+            f"the problem {', '.join(problem.unknowns)} of {problem.domain.dim}."
         )
 
 
@@ -248,7 +258,7 @@ def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) ->
             f"`initial` must be a function of one point for each of the fields {', '.join(problem.fields)}, or a Solution."
         )
     try:
-        latent = collocation.measure(functions)
+        latent = collocation.measure((*functions, *[_zero] * len(problem.parameters)))
     except Exception as error:
         raise ValueError(
             "`initial` could not be evaluated and differentiated at one point, "
@@ -271,12 +281,16 @@ def check_kernels(kernels: Kernels, collocation: Collocation, problem: Problem) 
     _check_variances(kernels, collocation, problem)
 
 
+def _zero(x: Array) -> Array:
+    return jnp.zeros((), dtype=x.dtype)
+
+
 def _check_variances(kernels: Kernels, collocation: Collocation, problem: Problem) -> None:
     """Refuses a kernel under which an operator has no variance: its derivatives on the diagonal are wrong."""
     functionals = collocation.functionals
     for operator, variance in zip(functionals.operators, jax.device_get(_first_variances(kernels, functionals)), strict=True):
         if not (np.isfinite(variance) and variance > 0):
-            symbol = operator_text(operator, problem.fields, problem.domain.coordinates)
+            symbol = operator_text(operator, problem.unknowns, problem.domain.coordinates)
             raise ValueError(
                 f"`kernel`: the prior variance of {symbol} is {variance:.3g}, and must be positive. Where a kernel is a "
                 "function of |x - y|, automatic differentiation fails at x = y: write it with |x - y|², or use `gpde.Matern`."

@@ -176,6 +176,7 @@ def save(solution: Any, path: str | os.PathLike[str]) -> None:
         "history": encode(_columns(solution.history), arrays),
         "result": encode({**_fields(result), "outcome": result.outcome.name}, arrays),
         "seconds": _fields(solution.seconds),
+        "parameters": {name: estimate._asdict() for name, estimate in solution.parameters.items()},
         "settings": encode({name: _plain(value) for name, value in solution.settings.items()}, arrays),
     }
     write(path, header, arrays)

@@ -31,7 +31,7 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         measured = {} if data is None else {"values": data.values, "noise": data.noise}
         conditions[condition.part] = {"points": points, **measured, "residuals": _residuals(problem, condition.part, points)}
     domain = {"text": repr(problem.domain), "geometry": _geometry(problem.domain)}
-    return {"fields": problem.fields, "domain": domain, "conditions": conditions}
+    return {"fields": problem.unknowns, "domain": domain, "conditions": conditions}
 
 
 def check_same(owner: str, saved: Mapping[str, Any], problem: Problem) -> None:
@@ -46,8 +46,8 @@ def check_same(owner: str, saved: Mapping[str, Any], problem: Problem) -> None:
 def _differences(saved: Mapping[str, Any], problem: Problem) -> list[str]:
     domain, there = problem.domain, saved["conditions"]
     here = {condition.part: condition for condition in problem.conditions}
-    if saved["fields"] != problem.fields:
-        return [f"its fields are {', '.join(saved['fields'])}, those of `problem` {', '.join(problem.fields)}"]
+    if saved["fields"] != problem.unknowns:
+        return [f"its fields are {', '.join(saved['fields'])}, those of `problem` {', '.join(problem.unknowns)}"]
     geometry = _geometry(domain)
     if not (
         all(_close(value, geometry[name]) for name, value in saved["domain"]["geometry"].items())
@@ -94,7 +94,7 @@ def _residuals(problem: Problem, part: str, points: Float[np.ndarray, "points di
 
             return value
 
-        fields = [field(index) for index in range(len(problem.fields))]
+        fields = [field(index) for index in range(len(problem.unknowns))]
         values = [jnp.asarray(statement(fields, site), dtype=probe.dtype) for statement in reading.equations]
         return jnp.stack([value.reshape(()) for value in values])
 

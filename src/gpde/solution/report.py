@@ -51,6 +51,7 @@ def report(solution: Solution, predictions: Predictions | None = None) -> dict[s
         "errors_at_points": errors(predictions, points),
         "residual_at_points": result.at_points,
         "residual_between_points": result.between_points,
+        "parameters": {name: estimate._asdict() for name, estimate in solution.parameters.items()},
         "seconds": dataclasses.asdict(solution.seconds),
         "peak_memory_mb": memory.peak_mb(),
         "settings": {
@@ -99,6 +100,8 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
     grid.add_row("method", data["method"])
     grid.add_row("points", f"{solution.points_text}   [dim]{data['settings'].get('sampling')}, seed {data['seed']}[/]")
     grid.add_row("kernel", data["settings"]["kernel"])
+    for name, (value, std) in solution.parameters.items():
+        grid.add_row(name, f"{value:.6g} ± {std:.2g}")
     grid.add_row("nugget", "none" if result.nugget is None else f"{result.nugget:g}")
     for label, key, where in (("error", "errors", "on the test grid"), ("", "errors_at_points", "at the points")):
         if data[key]["linf"] is not None:

@@ -29,6 +29,7 @@ from gpde.kernels.text import kernels_text
 from gpde.learning.learned import Learning
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.outcomes import Outcome, Result
+from gpde.problem.parameters import Estimate
 from gpde.problem.problem import Points, Problem
 from gpde.solution import files
 from gpde.solution.fingerprint import check_same
@@ -49,6 +50,7 @@ class Solution:
 
     For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`. Points outside the
     domain are refused unless `extrapolate=True` says that they are meant: no equation speaks of them.
+    `parameters` are the unknown scalars of the equations, `solution.parameters["nu"].value` and `.std`.
     `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals,
     `resume` is what a run needs that goes on from here (`solve(..., initial=solution)`), `learning` how the kernel was found
     where it was learned (files do not hold that).
@@ -66,6 +68,7 @@ class Solution:
     seconds: Seconds
     kernels: Mapping[str, AbstractKernel]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    parameters: Mapping[str, Estimate] = dataclasses.field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None  # of the problem, where this came from a file
     resume: Any = None
     learning: Learning | None = None
@@ -86,6 +89,7 @@ class Solution:
                 f"  method  {self.result.method}, in {self.seconds.run:.2f} s and {self.seconds.compile:.2f} s to compile",
                 f"  points  {self.points_text}",
                 f"  kernel  {kernels_text(self.kernels)}",
+                *[f"  {name:<6}  {value:.6g} ± {std:.2g}" for name, (value, std) in self.parameters.items()],
             ]
         )
 
@@ -117,7 +121,9 @@ class Solution:
             raise ValueError(f"`apply`: `operator` turns functions into a function, as `laplacian`; came {operator!r}.")
         name = "the operator given to `apply`"
         check_operator(operator, name, self.fields)
-        return self._evaluated(applied(operator, name), Site(self._checked(points, extrapolate)), scalar=False)
+        return self._evaluated(
+            applied(operator, name, len(self.fields)), Site(self._checked(points, extrapolate)), scalar=False
+        )
 
     def residual(
         self, points: Any, part: str = "interior", *, extrapolate: bool = False
@@ -137,11 +143,12 @@ class Solution:
     def _evaluated(self, statement: Statement, sites: Site, *, scalar: bool = True) -> np.ndarray:
         r"""An equation on the solution, which near each point is $\sum_\alpha \partial^\alpha u(x) (y - x)^\alpha/\alpha!$."""
         where = sites.x
-        asked = requested_derivatives(statement, self.fields, sites.at(0), scalar=scalar)
+        unknowns = tuple(self.kernels)
+        asked = requested_derivatives(statement, unknowns, sites.at(0), scalar=scalar)
         order = max((sum(alpha) for _, alpha in asked), default=0)
         indices = [alpha for alpha in itertools.product(range(order + 1), repeat=where.shape[1]) if sum(alpha) <= order]
-        operators: list[LinearOperator] = [((f, ((alpha, 1.0),)),) for f in range(len(self.fields)) for alpha in indices]
-        values = self.predictor.values(operators, where).reshape(len(where), len(self.fields), len(indices))
+        operators: list[LinearOperator] = [((f, ((alpha, 1.0),)),) for f in range(len(unknowns)) for alpha in indices]
+        values = self.predictor.values(operators, where).reshape(len(where), len(unknowns), len(indices))
 
         def at(site: Site, coefficients: Array) -> Any:
             return statement([functools.partial(_polynomial, indices, own, site.x) for own in coefficients], site)
@@ -244,5 +251,6 @@ def restored(
         result=Result(**{**result, "outcome": Outcome[result["outcome"]], "notes": tuple(dict.fromkeys(notes))}),
         seconds=Seconds(**header["seconds"]),
         resume=files.decode(header.get("resume"), arrays),
+        parameters={name: Estimate(**numbers) for name, numbers in header.get("parameters", {}).items()},
         **rest,
     )

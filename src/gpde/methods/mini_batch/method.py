@@ -131,6 +131,11 @@ class MiniBatch(AbstractMethod):
             return self.num_steps
 
     def check(self, setup: Setup) -> None:
+        if setup.scalars:
+            raise ValueError(
+                f"`MiniBatch`: the scalar {', '.join(setup.scalars)} is one number for all points, which small batches learn "
+                "slowly or not at all. Take `method=gpde.FullBatch()` or `gpde.Consensus()`."
+            )
         collocation, operators = setup.collocation, slot_operators(setup.collocation, carry_values=True)
         if self.constraints == "eliminate" and not collocation.can_eliminate:
             stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]

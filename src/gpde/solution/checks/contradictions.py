@@ -50,7 +50,7 @@ def contradictions(problem: Problem, conditions: Sequence[Condition]) -> list[Co
             continue
         point, first, second = where
         left, right = conditions[a.condition].part, conditions[b.condition].part
-        field = problem.fields[a.field]
+        field = problem.unknowns[a.field]
         # As far as the gap is known, near the point where they meet. Adding zero turns -0 into 0.
         unit = 10.0 ** (math.floor(math.log10(abs(first - second))) - 1)
         first, second = (unit * round(value / unit) + 0.0 for value in (first, second))

@@ -70,6 +70,7 @@ def _looked_at(problem: Problem, conditions: Sequence[Condition]) -> list[_Looks
             size = np.abs(gradient @ coefficient_matrix(reading.operators, columns)) * unit
         size = np.max(np.where(np.isfinite(size), size, 0.0), axis=0)  # (equations, derivatives)
         present = size > 1e-12 * size.max(axis=1, keepdims=True)
+        present &= np.array([[field < len(problem.fields) for field, _ in columns]])  # scalars ask for no condition
         out.append(_Looks(part, [{columns[k] for k in np.flatnonzero(row)} for row in present]))
     return out
 

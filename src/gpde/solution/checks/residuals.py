@@ -92,7 +92,7 @@ def residuals(
     problem: Problem, conditions: Sequence[Condition], kernels: Kernels, predictor: AbstractPredictor
 ) -> Residuals | None:
     """How well a solution meets the conditions; None if it is not finite there."""
-    dim, num_fields, extent = problem.domain.dim, len(problem.fields), problem.domain.extent
+    dim, num_fields, extent = problem.domain.dim, len(problem.unknowns), problem.domain.extent
     sampled = [_sampled(condition) for condition in conditions]
     readings = tuple(condition.part.reading for condition in conditions)
     names = [condition.part.name for condition in conditions]
