@@ -106,6 +106,30 @@ _ENTRIES = (
         parameters={"reynolds": Parameter(40.0, "Re, the Reynolds number")},
     ),
     Entry(
+        name="cavity",
+        summary="lid-driven cavity, the steady Navier-Stokes equations by their stream function",
+        equation="ψ_y Δψ_x - ψ_x Δψ_y = Δ²ψ/Re,  ψ = 0 and no slip,  ψ_y = 16x²(1 - x)² on the lid",
+        parameters={"reynolds": Parameter(100.0, "Re, the Reynolds number")},
+    ),
+    Entry(
+        name="allen-cahn",
+        summary="Allen-Cahn equation on a circle, phases that part",
+        equation="u_t = ν u_xx + 5(u - u³),  u(0, x) = f,  periodic",
+        parameters={"diffusion": Parameter(0.02, "ν, the square of the width of fronts")},
+    ),
+    Entry(
+        name="gray-scott",
+        summary="Gray-Scott equations on a circle, two substances that react",
+        equation="u_t = D u_xx - uv² + F(1 - u),  v_t = E v_xx + uv² - (F + k)v,  periodic",
+        parameters={"feed": Parameter(0.04, "F, how fast u is fed"), "kill": Parameter(0.06, "k, how fast v is taken away")},
+    ),
+    Entry(
+        name="kuramoto-sivashinsky",
+        summary="Kuramoto-Sivashinsky equation on a circle, of fourth order",
+        equation="u_t + u u_x + u_xx + u_xxxx = 0,  u(0, x) = f,  periodic",
+        parameters={"duration": Parameter(4.0, "T, the last time")},
+    ),
+    Entry(
         name="heat-l-shape",
         summary="heat equation on an L, in time",
         equation="u_t - Δu = f,  u = g at the start and on the boundary",
