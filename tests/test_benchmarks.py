@@ -13,11 +13,11 @@ from gpde.benchmarks import BENCHMARKS, clock, methods, scaling
 # A word that only the table of a benchmark has. Those of commands are runs of `gpde solve`, and take longest.
 TABLES = {
     "between-points": "wrong: none",
-    "consensus": "patches",
-    "full-batch": "beside SciPy",
-    "gram": "nested Hessians",
+    "consensus": "points per patch",
+    "full-batch": "run/factor",
+    "gram": "closed form s",
     "linear-solvers": "SuperLU",
-    "mini-batch": "plain port",
+    "mini-batch": "ours/LAPACK",
 }
 COMMANDS = {"methods": "to reach L2", "scaling": "exponent", "clock": "by the wall"}
 
