@@ -16,6 +16,7 @@ TABLES = {
     "consensus": "points per patch",
     "full-batch": "run/factor",
     "gram": "closed form s",
+    "hard-equations": "its own",
     "linear-solvers": "SuperLU",
     "mini-batch": "ours/LAPACK",
 }

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 import gpde
+from gpde.collocation.collocation import collocate
 from gpde.collocation.cover import cover, partition, spread_centres
+from gpde.collocation.thinning import nested_subsets
 from gpde.equations.linear_operators import point_value
 from gpde.linalg import AbstractLinearSolver, Direct, Solved
 from gpde.methods.consensus import method as consensus
 from gpde.methods.consensus.method import Consensus
 from gpde.methods.consensus.prediction import BlendedPatches
+from gpde.methods.consensus.reach import num_levels
 from gpde.methods.consensus.system import sample_values
 from gpde.methods.full_batch.method import FullBatch
 from gpde.operators import laplacian, partial
@@ -242,6 +245,46 @@ def test_every_point_lies_in_two_patches_and_is_owned_by_one_that_holds_it():
     owned = patches.owned()
     listed = np.sort(np.concatenate([patches.members[c, row[row >= 0]] for c, row in enumerate(owned)]))
     assert np.array_equal(listed, np.arange(400))
+
+
+def test_far_members_of_a_patch_are_the_nearest_of_thinned_subsets_that_it_does_not_hold():
+    points = np.random.default_rng(2).uniform(size=(900, 2))
+    subsets = nested_subsets(points, 2, 2)
+    assert [len(subset) for subset in subsets] == [225, 56]
+    assert set(subsets[1]) <= set(subsets[0])
+    patches = cover(points, 10, 300, far=subsets)
+    assert patches.members.shape[1] == 30
+    assert "30 points, 20 of them farther out" in patches.text()
+    assert patches.coverage.min() >= 2
+    for centre, members in zip(points[patches.centres[:20]], patches.members[:20], strict=True):
+        held = set(members[:10])
+        assert len(set(members)) == 30
+        for level, subset in enumerate(subsets):
+            order = subset[np.argsort(np.linalg.norm(points[subset] - centre, axis=1))]
+            expected = [point for point in order if point not in held][:10]
+            assert set(members[10 * (1 + level) : 10 * (2 + level)]) == set(expected)
+            held |= set(expected)
+
+
+def test_a_subset_that_runs_out_gives_every_patch_the_same_number_of_points():
+    points = np.random.default_rng(2).uniform(size=(60, 2))
+    patches = cover(points, 10, 20, far=[np.arange(12)])
+    assert 10 < patches.members.shape[1] <= 20
+    assert all(len(set(members)) == len(members) for members in patches.members)
+
+
+def levels_of(equation, num_interior, lengthscale):
+    problem = gpde.Problem(gpde.Box((0.0, 0.0), (1.0, 1.0)), {"interior": equation, "boundary": lambda u, x: u(x)})
+    collocation = collocate(problem, problem.sample(num_interior, 100))
+    return num_levels(collocation, (gpde.Gaussian(lengthscale),), 64)
+
+
+def test_patches_reach_where_points_are_dense_against_the_lengthscale_and_the_order_is_high():
+    second, fourth = (lambda u, x: laplacian(u)(x)), (lambda u, x: laplacian(laplacian(u))(x))
+    assert levels_of(second, 9000, 0.2) == 0  # a patch has a radius of 0.23 lengthscales
+    assert levels_of(fourth, 9000, 0.2) == 2
+    assert levels_of(fourth, 9000, 0.05) == 0
+    assert levels_of(second, 9000, 4.0) > 0
 
 
 def test_points_with_known_values_fill_a_quarter_of_a_patch_at_most_and_are_the_nearest():

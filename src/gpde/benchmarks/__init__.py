@@ -14,6 +14,7 @@ BENCHMARKS = {
     "consensus": "patches beside dense linear algebra, and errors against their size",
     "full-batch": "the full GP beside SciPy",
     "gram": "Gram matrices beside nested automatic differentiation",
+    "hard-equations": "how runs on equations far from linear end, from zero and from their own start",
     "linear-solvers": "the linear solvers of consensus beside sparse libraries",
     "mini-batch": "a step beside a plain port and bare LAPACK",
 }

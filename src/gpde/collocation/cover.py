@@ -1,5 +1,7 @@
 """Covers of the points by patches of neighbours, and partitions of them into cells."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -44,6 +46,7 @@ class Cover(eqx.Module):
     members: Int[np.ndarray, "patches members"]
     owner: Int[np.ndarray, " points"]
     coverage: Int[np.ndarray, " points"]
+    num_near: int
 
     def owned(self) -> Int[np.ndarray, "patches owned"]:
         """For each patch the positions among its members of the points it owns, padded with -1."""
@@ -55,8 +58,10 @@ class Cover(eqx.Module):
         return table
 
     def text(self) -> str:
+        size = self.members.shape[1]
+        far = "" if size == self.num_near else f", {size - self.num_near} of them farther out"
         return (
-            f"{len(self.members)} patches of {self.members.shape[1]} points; each point lies in {self.coverage.min()} to "
+            f"{len(self.members)} patches of {size} points{far}; each point lies in {self.coverage.min()} to "
             f"{self.coverage.max()} patches ({self.coverage.mean():.1f} on average)"
         )
 
@@ -67,8 +72,10 @@ def cover(
     num_patches: int,
     known: Bool[np.ndarray, " points"] | None = None,
     known_share: float = 0.25,
+    far: Sequence[Int[np.ndarray, " _"]] = (),
 ) -> Cover:
-    """A cover by patches of the `patch_size` points nearest to well-spread centres.
+    """A cover by patches of the `patch_size` points nearest to well-spread centres, and of as many others from each of the
+    subsets `far`, the nearest of those too.
 
     At most `known_share` of a patch are points whose values are `known`, where others can take their place: boundaries are
     often sampled densely, and in a corner half the nearest points are on them, with few equations left to tell what u does.
@@ -94,13 +101,16 @@ def cover(
         if len(added) == 0:
             break
         centres = np.union1d(centres, added)
+    for subset in far:
+        members = _reaching(coordinates, coordinates[centres], members, subset, patch_size)
+    coverage = np.bincount(members.reshape(-1), minlength=num_points)
     # Each point is owned by the patch, among those that hold it, whose centre is nearest.
     flat = members.reshape(-1)
-    patch = np.repeat(np.arange(len(centres)), patch_size)
+    patch = np.repeat(np.arange(len(centres)), members.shape[1])
     distance = np.sum((coordinates[flat] - coordinates[centres][patch]) ** 2, axis=1)
     order = np.lexsort((patch, distance, flat))
     first = np.searchsorted(flat[order], np.arange(num_points))
-    return Cover(centres, members, patch[order][first].astype(np.int32), coverage)
+    return Cover(centres, members, patch[order][first].astype(np.int32), coverage, patch_size)
 
 
 def _patches(
@@ -123,3 +133,20 @@ def _patches(
         distance = np.linalg.norm(coordinates[joined] - centres[crowded, None], axis=-1)
         members[crowded] = np.take_along_axis(joined, np.argsort(distance, axis=1, kind="stable"), axis=1)
     return members
+
+
+def _reaching(
+    coordinates: Float[np.ndarray, "points dim"],
+    centres: Float[np.ndarray, "centres dim"],
+    members: Int[np.ndarray, "centres size"],
+    subset: Int[np.ndarray, " some"],
+    num: int,
+) -> Int[np.ndarray, "centres larger"]:
+    """The members of each patch and the `num` points of a subset that are nearest to its centre and no members yet; fewer
+    where the subset has not so many for every patch."""
+    _, nearest = NeighbourIndex(coordinates[subset]).nearest(centres, members.shape[1] + num)
+    candidates, row = subset[nearest], len(coordinates) * np.arange(len(centres), dtype=np.int64)[:, None]
+    fresh = ~np.isin(candidates + row, members + row)
+    num = min(num, int(fresh.sum(axis=1).min()))
+    first = np.argsort(~fresh, axis=1, kind="stable")[:, :num]
+    return np.concatenate([members, np.take_along_axis(candidates, first, axis=1).astype(members.dtype)], axis=1)

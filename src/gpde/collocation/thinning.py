@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from gpde.collocation.collocation import Collocation
 from gpde.collocation.cover import spread_centres
@@ -72,3 +72,14 @@ def restricted(collocation: Collocation, kept: Sequence[Int[np.ndarray, " _"]]) 
     )
     functionals = Functionals(tuple(operators), tuple(groups))
     return Thinned(Collocation(functionals, chosen, collocation.num_fields), np.concatenate(places))
+
+
+def nested_subsets(
+    coordinates: Float[np.ndarray, "points coordinates"], num_levels: int, dim: int
+) -> list[Int[np.ndarray, " _"]]:
+    """Subsets of the points, each of which keeps one in $2^d$ of the one before, well spread: twice as far apart."""
+    subsets, last = [], np.arange(len(coordinates))
+    for _ in range(num_levels):
+        last = last[spread_centres(coordinates[last], max(1, len(last) // 2**dim))]
+        subsets.append(last)
+    return subsets

@@ -23,6 +23,7 @@ from jaxtyping import Array, Bool, Float
 from gpde.collocation.cover import Cover, cover
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import PointTable, point_table
+from gpde.collocation.thinning import nested_subsets
 from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
@@ -34,6 +35,7 @@ from gpde.methods.coarse import Coarse, coarse_start
 from gpde.methods.consensus.linearization import fixed_values, line_search, linearized, starting_values, value_slots
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
+from gpde.methods.consensus.reach import num_levels, num_members
 from gpde.methods.consensus.system import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
 from gpde.methods.start import Start, linear_start
 from gpde.outcomes import Outcome
@@ -84,7 +86,8 @@ class Consensus(AbstractMethod):
 
     **Arguments:**
 
-    - `batch_size`: points per patch. Larger is closer to the full GP and costs its cube.
+    - `batch_size`: points per patch. Larger is closer to the full GP and costs its cube. Where points are dense against the
+      lengthscale and the equations of high order, half of them are the nearest and as many again lie farther out (`reach.py`).
     - `num_patches`: None takes every point as a centre for small problems and fewer, relative to their number, for large ones.
     - `max_steps`, `tolerance`: Gauss-Newton ends when the next step, shrinking as the last one did, would move no value by more
       than `tolerance` times the largest.
@@ -131,7 +134,8 @@ class Consensus(AbstractMethod):
         """The patches' precisions, twice while they are joined, and what the linear solver makes of them."""
         num_points, fields = setup.collocation.num_points, setup.collocation.num_fields
         size, dim = num_points * fields, setup.collocation.parts[0].points.shape[1]
-        width = min(self.batch_size, num_points) * fields
+        reach = num_levels(setup.collocation, setup.kernels, self.batch_size)
+        width = min(num_members(self.batch_size, reach), num_points) * fields
         num_patches = 1 if self.batch_size >= num_points else self.num_patches or default_num_patches(num_points)
         entries = num_patches * width**2
         slots = len(setup.collocation.functionals.operators) + fields
@@ -167,7 +171,10 @@ class Consensus(AbstractMethod):
         coordinates = metric.coordinates(np.asarray(table.points))
         fixed = fixed_values(table, setup.kernels)
         num_patches = self.num_patches or default_num_patches(table.num_points)
-        patches = cover(coordinates, self.batch_size, num_patches, np.all(fixed, axis=1), self.known_share)
+        levels = num_levels(setup.collocation, setup.kernels, self.batch_size)
+        far = nested_subsets(coordinates, levels, table.points.shape[1])
+        near = self.batch_size if levels == 0 else self.batch_size // 2
+        patches = cover(coordinates, near, num_patches, np.all(fixed, axis=1), self.known_share, far)
         open_values = OpenValues.of(patches.members, fixed)
         solver, kept = self.linear_solver, None
         if solver is None:
