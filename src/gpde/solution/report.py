@@ -14,6 +14,8 @@ from gpde.machine import memory
 from gpde.solution.errors import Predictions, error_points, errors
 from gpde.solution.solution import Solution
 
+# Points up to which standard deviations take seconds.
+_MOST_ESTIMATED = 10_000
 # What a command does, in the order of its clock.
 _PHASES = {
     "start": "Python and its packages, the problem",
@@ -29,7 +31,9 @@ def report(solution: Solution, predictions: Predictions | None = None) -> dict[s
     r"""Everything a run is judged by, as strict JSON.
 
     Errors are $\max|u - u^*|$ and $\sqrt{\mathrm{mean}\,|u - u^*|^2}$, over all fields: on the problem's test grid and at
-    the points of the solve. They are None where the problem has no reference solution. `seconds` are those of the solve.
+    the points of the solve. They are None where the problem has no reference solution; there is an estimate then, unless the
+    method's pieces need not fit together, the run did not end well or has so many points that it takes long. `seconds` are
+    those of the solve.
     `predictions` are those of this solution, for a figure to share.
     """
     problem, result = solution.problem, solution.result
@@ -49,6 +53,7 @@ def report(solution: Solution, predictions: Predictions | None = None) -> dict[s
         "result": result.outcome.name.lower(),
         "errors": errors(predictions, grid),
         "errors_at_points": errors(predictions, points),
+        "error_estimate": _estimate(solution),
         "residual_at_points": result.at_points,
         "residual_between_points": result.between_points,
         "parameters": {name: estimate._asdict() for name, estimate in solution.parameters.items()},
@@ -69,6 +74,14 @@ def report(solution: Solution, predictions: Predictions | None = None) -> dict[s
         },
     }
     return strict(data)
+
+
+def _estimate(solution: Solution) -> float | None:
+    if solution.problem is None or solution.problem.reference is not None or not solution.predictor.continuous:
+        return None
+    if not solution.result.successful or sum(map(len, solution.points.values())) > _MOST_ESTIMATED:
+        return None
+    return solution.error_estimate()
 
 
 def strict(data: Any) -> Any:
@@ -107,6 +120,8 @@ def table(solution: Solution, data: Mapping[str, Any]) -> Table:
         if data[key]["linf"] is not None:
             numbers = f"Linf [bold]{data[key]['linf']:.2e}[/]   L2 [bold]{data[key]['l2']:.2e}[/]"
             grid.add_row(label, f"{numbers}   [dim]{where}[/]")
+    if data["error_estimate"] is not None:
+        grid.add_row("error", f"about [bold]{data['error_estimate']:.0e}[/]   [dim]estimated, root mean square[/]")
     if result.between_points:
         numbers = "   ".join(f"{part} [bold]{number:.1e}[/]" for part, number in result.between_points.items())
         grid.add_row("misfit", f"{numbers}   [dim]between the points, in units of the equations' terms[/]")

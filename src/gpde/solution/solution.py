@@ -32,8 +32,12 @@ from gpde.outcomes import Outcome, Result
 from gpde.problem.parameters import Estimate
 from gpde.problem.problem import Points, Problem
 from gpde.solution import files
+from gpde.solution.calibration import left_out_amplitude
 from gpde.solution.fingerprint import check_same
 from gpde.solution.tables import frame_points
+
+# Points over the domain at which the error is estimated.
+_NUM_ESTIMATED = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,10 +111,32 @@ class Solution:
         values = self.predictor.values(self._identities, self._checked(points, extrapolate))
         return values[:, 0] if len(self.fields) == 1 else values
 
-    def std(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
-        """The conditional standard deviation of the fields, for the problem linearised at the solution."""
+    def std(self, points: Any, *, extrapolate: bool = False, calibrated: bool = False) -> Float[np.ndarray, "points *fields"]:
+        """The conditional standard deviation of the fields, for the problem linearised at the solution: with the kernel's own
+        amplitude, which learned kernels have learned, or `calibrated` by the residuals at points left out."""
         values = np.sqrt(self.predictor.variances(self._identities, self._checked(points, extrapolate)))
+        values = values * self.amplitude if calibrated else values
         return values[:, 0] if len(self.fields) == 1 else values
+
+    @functools.cached_property
+    def amplitude(self) -> float:
+        """What `std` has to be multiplied with for its own residuals, at points left out, to be as large as it expects."""
+        if self.problem is None:
+            raise ValueError("`amplitude`: a file holds no equations; write `gpde.load(path, problem=...)`.")
+        if not self.predictor.continuous:
+            raise ValueError(
+                f"`amplitude`: the solution by {self.result.method} consists of pieces that need not fit together. Each meets "
+                "the equations, so that residuals say nothing of the error; use `FullBatch` or `Consensus`."
+            )
+        nugget, seed = self.result.nugget or 0.0, self.settings.get("seed", 0)
+        return left_out_amplitude(self.problem, self.predictor, tuple(self.kernels.values()), nugget, seed)
+
+    def error_estimate(self) -> float:
+        r"""About how far from the truth the solution is, in root mean square over the domain and all fields, from what is left
+        of the equations at points that the run did not use. It costs a `std`; within a factor of five as a rule."""
+        scale = self.amplitude
+        places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
+        return float(scale * np.sqrt(np.mean(self.predictor.variances(self._identities, places))))
 
     def apply(
         self, operator: Callable[..., Any], points: Any, *, extrapolate: bool = False
