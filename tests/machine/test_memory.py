@@ -1,10 +1,12 @@
 """What does not fit into memory is refused before anything large is made; what there is, also inside a container."""
 
+import subprocess
 import sys
 import types
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import psutil
 import pytest
 
@@ -107,9 +109,17 @@ def test_where_there_are_no_control_groups_the_machine_counts(tmp_path):
     assert memory.control_groups(tmp_path, tmp_path / "none") == []
 
 
-def test_the_peak_is_known_without_the_module_of_unix(monkeypatch):
+def test_the_peak_is_known_without_the_module_of_unix(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_OWN_STATUS", tmp_path)  # no file, as elsewhere than on Linux
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
     monkeypatch.setattr(
         psutil, "Process", lambda: types.SimpleNamespace(memory_info=lambda: types.SimpleNamespace(peak_wset=3 * 2**20))
     )
     assert memory.peak_mb() == 3.0
+
+
+def test_the_peak_of_a_process_is_its_own_and_not_that_of_the_one_that_started_it():
+    code = "from gpde.machine.memory import peak_mb; print(peak_mb())"
+    held = np.ones(2**26)  # half a gigabyte, in this process
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 1 < float(run.stdout) < held.nbytes / 2**20

@@ -11,7 +11,7 @@ import psutil
 
 # Says how many gigabytes to count on, whatever the machine says: for machines whose swap grows as it is used, and for tests.
 VARIABLE = "GPDE_MEMORY_GB"
-_CGROUPS, _OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_CGROUPS, _OWN_CGROUP, _OWN_STATUS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/self/status")
 
 
 class Group(NamedTuple):
@@ -47,6 +47,10 @@ def available() -> float:
 
 def peak_mb() -> float:
     """The most memory this process has held."""
+    if _OWN_STATUS.is_file():  # Linux, where `resource` counts what the process that started this one has held, too
+        rows = dict(line.split(":", 1) for line in _OWN_STATUS.read_text().splitlines() if ":" in line)
+        if "VmHWM" in rows:
+            return round(int(rows["VmHWM"].split()[0]) / 2**10, 1)
     try:
         import resource
     except ImportError:  # Windows
