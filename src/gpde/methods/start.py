@@ -74,6 +74,12 @@ def linear_start(setup: Setup) -> Start | None:
     return Start(few.collocation.functionals, weights, some.places[few.places])
 
 
+def starting_latent(setup: Setup) -> Float[Array, " size"]:
+    """The latent values of `linear_start`, or zero."""
+    start = linear_start(setup)
+    return jnp.zeros(setup.collocation.functionals.size) if start is None else start.latent(setup)
+
+
 def _linear(part: Part) -> Bool[np.ndarray, " equations"]:
     return np.array([kind.linear for kind in part.reading.kinds])
 

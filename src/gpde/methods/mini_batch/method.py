@@ -31,6 +31,7 @@ from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
 from gpde.methods.mini_batch.state import State, Work
 from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Progress, Record, moving_average, plan, take_steps
+from gpde.methods.start import starting_latent
 from gpde.outcomes import Outcome
 
 # A run is this many compiled calls: callbacks and progress see it after each.
@@ -237,7 +238,7 @@ class MiniBatch(AbstractMethod):
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         setup, problem, table = work.setup, work.problem, work.problem.table
-        given = table.gather(jnp.zeros(setup.collocation.functionals.size) if latent is None else jnp.asarray(latent))
+        given = table.gather(starting_latent(setup) if latent is None else jnp.asarray(latent))
         values = eqx.filter_jit(problem.retract)(jnp.arange(table.num_points), given)
         values = jnp.where(jnp.isfinite(values), values, given)  # an equation that is not finite here: the run will tell
         if problem.eliminate:
