@@ -99,6 +99,8 @@ class AbstractRadial(AbstractKernel):
 
     def with_periods(self, periods: Float[np.ndarray, " dim"]) -> "AbstractKernel":
         new = {axis: period for axis, period in enumerate(periods.tolist()) if not math.isinf(period)} | dict(self.period)
+        if new == dict(self.period):
+            return AbstractKernel.with_periods(self, periods)
         kernel = copy.copy(self)
         # Past `__init__`, which would convert and check what was converted and checked before.
         object.__setattr__(kernel, "period", tuple(sorted(new.items())))
