@@ -155,7 +155,7 @@ def test_the_report_has_the_promised_keys(solved):
     report = json.loads((solved[1] / "report.json").read_text())
     assert set(report) == {
         "problem", "method", "num_points", "num_interior", "seed", "result", "errors", "errors_at_points", "error_estimate",
-        "residual_at_points", "residual_between_points", "seconds", "peak_memory_mb", "settings", "history",
+        "parameters", "residual_at_points", "residual_between_points", "seconds", "peak_memory_mb", "settings", "history",
     }  # fmt: skip
     assert (report["problem"], report["method"], report["result"]) == ("poisson", "full-batch", "converged")
     assert (report["num_points"], report["num_interior"], report["seed"]) == (90, 60, 4)
