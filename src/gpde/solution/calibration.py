@@ -36,6 +36,8 @@ def left_out_amplitude(problem: Problem, predictor: AbstractPredictor, kernels: 
     r"""$\rho$; 1 where there are noisy data, which say themselves how large all is, and where nothing can be compared."""
     if any(c.observations is not None and np.any(np.asarray(c.observations.noise) > 0) for c in problem.conditions):
         return 1.0
+    constants = tuple(parameter.kernel for parameter in problem.parameters.values())
+    kernels = (*kernels[: len(problem.fields)], *constants)
     exact = [c for c in problem.conditions if c.observations is None]
     # Equations inside tell how far between its points a solution is right; without any, those of other parts do.
     chosen = [c for c in exact if c.part == "interior"] or exact
