@@ -106,7 +106,7 @@ def test_the_defaults_in_the_help_are_those_of_the_methods():
         ({}, (None, {})),
         ({"max_steps": 3}, ("full-batch", {"max_steps": 3})),
         ({"batch_size": 9, "regularization": 2.0}, ("mini-batch", {"batch_size": 9, "regularization": 2.0})),
-        ({"no_replacement": True}, ("mini-batch", {"replacement": False})),
+        ({"replacement": True}, ("mini-batch", {"replacement": True})),
         ({"output_iterate": "uniform"}, ("mini-batch", {"output": "uniform"})),
         ({"proximal_weight": "1e4"}, ("mini-batch", {"proximal_weight": 1e4})),
         ({"proximal_weight": "geometric(1, 2)"}, ("mini-batch", {"proximal_weight": "geometric(1, 2)"})),

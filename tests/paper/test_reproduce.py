@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from gpde.cli import commands as cli
 from gpde.collocation.collocation import collocate
-from gpde.collocation.point_table import point_table
 from gpde.functionals.functionals import gram
 from gpde.gallery import get
 from gpde.kernels import Gaussian
@@ -26,7 +25,7 @@ from gpde.paper import EXPERIMENTS, batch_sizes, burgers, convergence, elliptic
 from gpde.solution._solve import solve
 from gpde.solution.errors import reference_values
 
-TINY_ELLIPTIC = elliptic.Settings(num_interior=60, num_boundary=24, batch_size=12, num_steps=40)
+TINY_ELLIPTIC = elliptic.Settings(num_interior=60, num_boundary=24, batch_size=12, num_steps=40, weights=(1.0, 1e4))
 TINY_BATCH_SIZES = batch_sizes.Settings(
     num_interior=50, num_boundary=20, batch_sizes=(6, 12), num_steps=40, realizations=2, max_inner_steps=5
 )
@@ -62,15 +61,17 @@ def test_an_experiment_writes_a_figure_and_its_numbers_and_prints_a_table(reprod
     assert [line.split("  ")[0] for line in result.stdout.splitlines() if "e-0" in line or "e+0" in line] == list(
         numbers["cases"]
     )
-    assert list(numbers["cases"]) == ["γ = 1", "growing γ", "full GP"]
+    assert list(numbers["cases"]) == ["γ/λ = 1", "γ/λ = 10000", "anchored", "full GP"]
+    errors = {label: case["errors"]["l2"] for label, case in numbers["cases"].items()}
+    assert errors[f"γ/λ = {numbers['best_weight']:g}"] == min(errors["γ/λ = 1"], errors["γ/λ = 10000"])
 
 
 def test_flags_replace_single_settings(reproduced):
     _, _, numbers = reproduced
-    settings = numbers["cases"]["γ = 1"]["settings"]
+    settings = numbers["cases"]["γ/λ = 1"]["settings"]
     assert (settings["num_steps"], settings["batch_size"], settings["proximal_weight"]) == (30, 12, 1.0)
     # One averaged loss for every ten steps.
-    assert len(numbers["cases"]["γ = 1"]["averaged_losses"]) == 3
+    assert len(numbers["cases"]["γ/λ = 1"]["averaged_losses"]) == 3
     assert numbers["seed"] == 2
 
 
@@ -183,7 +184,7 @@ def test_the_squared_gradient_on_a_linear_equation_is_that_of_its_normal_equatio
     method = MiniBatch(
         batch_size=num, regularization=lam, slack_weight=beta, proximal_metric="identity", constraints="relax", num_steps=1
     )
-    proximal = method.problem(setup, point_table(collocation))
+    proximal = method.problem(setup, carried=False)
     batch = eqx.filter_jit(proximal.batch)(jnp.arange(num), jnp.asarray(lam * num / beta), jnp.asarray(rho))
     latent = np.random.default_rng(0).normal(size=collocation.functionals.size)
     found = convergence.squared_gradient(proximal, batch, proximal.table.gather(jnp.asarray(latent)), jnp.asarray(rho))

@@ -77,7 +77,7 @@ class KeptBatches(MiniBatch):
 
     def _drawn(self, work: Work, state: State, first: int, num: int) -> Any:
         table, rows = super()._drawn(work, state, first, num)
-        return table, rows if work.cache is None or work.cache.num == 0 else rows % work.cache.num
+        return table, rows if work.cache is None or work.cache.room == 0 else rows % work.cache.room
 
 
 def run(
@@ -85,7 +85,11 @@ def run(
 ) -> tuple[float, float, Work, State]:
     """Seconds and inner steps per step, after some steps to leave the start behind."""
     method = KeptBatches(
-        batch_size=case.batch_size, num_steps=100 * num_steps, proximal_weight=case.weight, memory_budget=memory_budget
+        batch_size=case.batch_size,
+        num_steps=100 * num_steps,
+        proximal_weight=case.weight,
+        proximal_metric="gram-diagonal",
+        memory_budget=memory_budget,
     )
     work = method.prepare(setup)
     state = method.init(work, None, seed=0)
@@ -215,10 +219,11 @@ def memory_table(numbers: tuple[int, ...], budget_mb: float) -> None:
     for number in numbers:
         setup = setup_of(get("elliptic").build(), number - number // 4, number // 4)
         method = MiniBatch(batch_size=64, num_steps=100, proximal_weight=1e6, memory_budget=budget_mb)
-        cache = method.prepare(setup).cache
-        factors = cache.at(1e6) if cache is not None else None
+        work = method.prepare(setup)
+        cache = work.cache
+        factors = cache.at(1e6, work.rungs[-1].rows) if cache is not None else None
         held = sum(leaf.nbytes for leaf in jax.tree.leaves(factors)) / 2**20
-        print(f"{number:>10}{cache.num if cache else 0:>15}{held:>10.0f}", flush=True)
+        print(f"{number:>10}{cache.room if cache else 0:>15}{held:>10.0f}", flush=True)
 
 
 def setup_of(problem: Problem, num_interior: int, num_boundary: int, lengthscale: float | None = None) -> Setup:

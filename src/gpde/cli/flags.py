@@ -60,6 +60,7 @@ METHODS = {
         "MiniBatch",
         (
             *("batch_size", "num_steps", "proximal_weight", "regularization", "slack_weight", "proximal_metric"),
+            *("core_share", "rim_ratio", "tolerance", "coarse_to_fine"),
             *("constraints", "bounds", "sampler", "replacement", "scaled_neighbours", "max_inner_steps"),
             *("inner_tolerance", "output", "prediction", "final_proximal_weight", "patience", "memory_budget"),
             *("parallel_batches", "max_escalations"),
@@ -87,12 +88,17 @@ SETTINGS = {
     "linear_solver": Setting(str, "direct or schwarz. [default: by size]"),
     "linear_tolerance": Setting(float, "Relative residual asked of the linear solver. [default: 1e-8]"),
     "num_steps": Setting(int, "K, batches drawn. [default: 40000]"),
-    "proximal_weight": Setting(str, "γ: a number, or in words as 'geometric(1e4, 1e8)'.", number_or_words),
+    "proximal_weight": Setting(
+        str, "γ: a number, or in words as 'geometric(1e4, 1e8)'. [default: it raises itself]", number_or_words
+    ),
     "slack_weight": Setting(float, "β of the slack. [default: the block nugget in its place]"),
-    "proximal_metric": Setting(str, "Q: gram-diagonal or identity. [default: gram-diagonal]"),
+    "proximal_metric": Setting(str, "Q: anchored, gram-diagonal or identity. [default: anchored]"),
+    "core_share": Setting(float, "The core of a batch, as a share of it. [default: 0.5]"),
+    "rim_ratio": Setting(float, "How much harder the rim of a batch is held than its core. [default: 100]"),
+    "coarse_to_fine": Setting(bool, "Begin with all points.", not_, "no_coarse_to_fine"),
     "bounds": Setting(str, "Lowest and highest values, as 'u=0,1 v=0,inf'. [default: none]", intervals),
     "sampler": Setting(str, "nearest or uniform. [default: nearest]"),
-    "replacement": Setting(bool, "Draw batches in permutations of all.", not_, "no_replacement"),
+    "replacement": Setting(bool, "Draw batches independently, not in permutations of all."),
     "scaled_neighbours": Setting(bool, "Measure nearness without lengthscales.", not_, "no_scaled_neighbours"),
     "max_inner_steps": Setting(int, "Gauss-Newton steps on a batch at most. [default: 30]"),
     "inner_tolerance": Setting(float, "The step at which a batch has converged. [default: 1e-5]"),

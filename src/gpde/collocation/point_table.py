@@ -125,13 +125,14 @@ def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
 
 
 def slot_operators(collocation: Collocation, *, carry_values: bool = False) -> tuple[LinearOperator, ...]:
-    """The operators that a point has slots for; with `carry_values` the value of every field is one."""
+    """The operators that a point has slots for; with `carry_values` the value of every field is one, and these come first."""
     operators = collocation.functionals.operators
-    carried = _field_values(collocation) if carry_values else ()
-    return (*operators, *(value for value in carried if value not in operators))
+    carried = field_values(collocation) if carry_values else ()
+    return (*carried, *(operator for operator in operators if operator not in carried))
 
 
-def _field_values(collocation: Collocation) -> tuple[LinearOperator, ...]:
+def field_values(collocation: Collocation) -> tuple[LinearOperator, ...]:
+    """The value of each field, as operators."""
     dim = collocation.functionals.points[0].shape[1]
     return tuple(point_value(field, dim) for field in range(collocation.num_fields))
 
@@ -155,7 +156,7 @@ def point_table(collocation: Collocation, *, carry_values: bool = False) -> Poin
         first += part.num_points
     active = latent < collocation.functionals.size
     if carry_values:
-        active[:, [slots[value] for value in _field_values(collocation)]] = True
+        active[:, [slots[value] for value in field_values(collocation)]] = True
     return PointTable(
         collocation=collocation,
         operators=operators,

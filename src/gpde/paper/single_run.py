@@ -20,11 +20,12 @@ _DIGITS = 5  # of the numbers behind contours
 
 
 class Case(NamedTuple):
-    """A method under a name."""
+    """A method under a name; with the paper's metric at a constant weight, the ratio γ/λ."""
 
     label: str
     method: AbstractMethod
     functionals: str
+    weight: float | None = None
 
 
 class Outcome(NamedTuple):
@@ -35,17 +36,22 @@ class Outcome(NamedTuple):
     error: Float[np.ndarray, " points"]
 
 
-def cases(batch_size: int, num_steps: int, max_inner_steps: int, functionals: Sequence[str]) -> list[Case]:
-    r"""The paper's weight $\gamma = 1$; growing weights; these with each other choice of latent values; the full GP.
+def cases(
+    batch_size: int, num_steps: int, max_inner_steps: int, functionals: Sequence[str], weights: Sequence[float]
+) -> list[Case]:
+    r"""The paper's metric and independent draws at constant weights $\gamma/\lambda$; anchored batches, with each choice of
+    latent values; the full GP.
 
-    The paper says neither $\lambda$ nor where it starts: $\lambda = 1$ and $z^1 = 0$.
+    The paper has $\gamma = 1$ and says of $\lambda$ that it is small: only their ratio matters. It does not say where it
+    starts: $z^1 = 0$.
     """
     shared: dict[str, Any] = {"batch_size": batch_size, "num_steps": num_steps, "max_inner_steps": max_inner_steps}
+    plain: dict[str, Any] = {"proximal_metric": "gram-diagonal", "replacement": True, **shared}
     first, *others = functionals
     return [
-        Case("γ = 1", MiniBatch(proximal_weight=1.0, **shared), first),
-        Case("growing γ", MiniBatch(**shared), first),
-        *(Case(f"growing γ, {other}", MiniBatch(**shared), other) for other in others),
+        *(Case(f"γ/λ = {w:g}", MiniBatch(proximal_weight=w, **plain), first, w) for w in weights),
+        Case("anchored", MiniBatch(**shared), first),
+        *(Case(f"anchored, {other}", MiniBatch(**shared), other) for other in others),
         Case("full GP", FullBatch(), first),
     ]
 
@@ -94,35 +100,43 @@ def averaged_losses(solution: Solution) -> Float[np.ndarray, " windows"]:
 
 
 def _drawn(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[Outcome]) -> Any:
-    """Points, loss, truth, solution; then the errors, the paper's weight first and the full GP last."""
-    shown = [outcome for outcome in outcomes if outcome.case.functionals == outcomes[0].case.functionals]
-    curves = {o.case.label: averaged_losses(o.solution) for o in outcomes}
-    best = shown[-2]
+    """Points, loss, truth, solution; then the errors of the paper's metric at its best weight, of anchored batches and of the
+    full GP, and the error against the weight."""
+    best, anchored, full = best_weight(outcomes), named(outcomes, "anchored"), named(outcomes, "full GP")
     value_levels = panels.value_levels(truth)
-    error_levels = panels.error_levels([outcome.error for outcome in shown])
-    with panels.figure(2, 4) as (figure, (points_axes, loss_axes, truth_axes, solution_axes, *rest)):
+    error_levels = panels.error_levels([outcome.error for outcome in (best, anchored, full)])
+    with panels.figure(2, 4) as (figure, (points_axes, loss_axes, truth_axes, solution_axes, *rest, curve_axes)):
         plane = panels.Map(problem.domain, grid)
-        plane.points(points_axes, truth, outcomes[0].solution.points, value_levels)
-        lines = {label: (_WINDOW * np.arange(1, len(y) + 1), y) for label, y in curves.items() if len(y)}
+        plane.points(points_axes, truth, best.solution.points, value_levels)
+        losses = {o.case.label: averaged_losses(o.solution) for o in (best, anchored)}
+        lines = {label: (_WINDOW * np.arange(1, len(y) + 1), y) for label, y in losses.items() if len(y)}
         panels.curves(loss_axes, lines, "averaged loss")
         plane.values(truth_axes, truth, "truth $u^*$", value_levels)
         plane.values(solution_axes, best.solution(grid), f"solution, {best.case.label}", value_levels)
-        for axes, outcome in zip(rest, shown, strict=False):
+        for axes, outcome in zip(rest, (best, anchored, full), strict=True):
             title = f"error, {outcome.case.label}: $L_2$ {root_mean_square(outcome.error):.1e}"
             plane.errors(axes, outcome.error, title, error_levels)
-        for axes in rest[len(shown) :]:
-            _draw_bars(axes, outcomes)
+        _draw_curve(curve_axes, outcomes)
     return figure
 
 
-def _draw_bars(axes: Any, outcomes: Sequence[Outcome]) -> None:
-    """The errors of all cases side by side."""
-    heights = np.arange(len(outcomes))[::-1]
-    for offset, colour, name, norm in ((0.2, "#2c5d8a", "$L_\\infty$", np.max), (-0.2, "#d1603d", "$L_2$", root_mean_square)):
-        axes.barh(heights + offset, [norm(o.error) for o in outcomes], height=0.38, color=colour, label=name)
-    axes.set_xscale("log")
-    axes.set_yticks(heights, [outcome.case.label for outcome in outcomes])
-    axes.set_title("errors on the test grid")
+def named(outcomes: Sequence[Outcome], label: str) -> Outcome:
+    return next(outcome for outcome in outcomes if outcome.case.label == label)
+
+
+def best_weight(outcomes: Sequence[Outcome]) -> Outcome:
+    """The paper's method read charitably: its metric at the weight with the least error."""
+    return min((o for o in outcomes if o.case.weight is not None), key=lambda o: root_mean_square(o.error))
+
+
+def _draw_curve(axes: Any, outcomes: Sequence[Outcome]) -> None:
+    """The error against the weight, and what anchored batches and the full GP reach."""
+    curve = [(o.case.weight, root_mean_square(o.error)) for o in outcomes if o.case.weight is not None]
+    axes.loglog(*zip(*curve, strict=True), "o-", color="#2c5d8a", label="the paper's metric")
+    for colour, label in (("#d1603d", "anchored"), ("#555555", "full GP")):
+        axes.axhline(root_mean_square(named(outcomes, label).error), color=colour, label=label)
+    axes.set_title("$L_2$ error")
+    axes.set_xlabel("$\\gamma / \\lambda$")
     axes.legend()
 
 
@@ -135,10 +149,12 @@ def _numbers(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Se
             "num_points": sum(map(len, solution.points.values())),
             "num_interior": len(solution.points["interior"]),
             "kernel": kernels_text(solution.kernels),
+            "best_weight": best_weight(outcomes).case.weight,
             "cases": {
                 outcome.case.label: {
                     "method": outcome.solution.result.method,
                     "functionals": outcome.case.functionals,
+                    "weight": outcome.case.weight,
                     "result": str(outcome.solution.result),
                     "errors": {"linf": outcome.error.max(), "l2": root_mean_square(outcome.error)},
                     "seconds": {"compile": outcome.solution.seconds.compile, "run": outcome.solution.seconds.run},

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from gpde.machine import memory
-from gpde.methods.mini_batch.proximal import BatchPrior, ProximalProblem, escalated, smoother
+from gpde.methods.mini_batch.proximal import Batch, BatchPrior, ProximalProblem, escalated, smoother
 
 # The share of the machine's memory that a run may take for its factors.
 _MEMORY_SHARE = 0.25
@@ -16,20 +16,36 @@ _MEMORY_SHARE = 0.25
 _CHUNK_BATCHES = 16
 
 
+class Rows(NamedTuple):
+    """The batches `first`, `first + 1`, ... of a table, `num` of them."""
+
+    first: int
+    num: int
+
+
 class Factors(NamedTuple):
-    """For the first batches of a table: their priors, how often the nugget was raised for each, and their smoothers."""
+    """For the batches `first` to `first + num` of a table: their priors, how often the nugget was raised for each, and their
+    smoothers. There may be room for more of them."""
 
     prior: BatchPrior
-    level: Int[Array, " batches"]
-    smoother: Float[Array, "batches size size"]
+    level: Int[Array, " room"]
+    smoother: Float[Array, "room size size"]
+    first: Int[Array, ""]
+    num: Int[Array, ""]
 
-    @property
-    def num(self) -> int:
-        return self.level.shape[0]
+    def has(self, row: Int[Array, ""], level: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether a batch is here, with its nugget raised so often."""
+        place = row - self.first
+        return (place >= 0) & (place < self.num) & (self.level[jnp.clip(place, 0, len(self.level) - 1)] == level)
+
+    def batch(self, points: Int[Array, " batch"], row: Int[Array, ""]) -> Batch:
+        place = row - self.first
+        return Batch(points, jax.tree.map(lambda leaf: leaf[place], self.prior), self.smoother[place])
 
 
 class FactorCache:
-    """The factors of as many batches as the budget holds; smoothers are those of one proximal weight at a time.
+    """The factors of as many batches of a table as the budget holds, those of one set of rows and one proximal
+    weight at a time.
 
     A memo and nothing else: dropping it changes no result.
     """
@@ -40,45 +56,71 @@ class FactorCache:
         batches: Int[Array, "batches batch"],
         nugget: float,
         max_escalations: int,
-        budget_mb: float | int | None,
+        room: int,
     ):
-        size = batches.shape[1] * problem.table.num_operators
-        self.num = num_kept(batches.shape[0], size, budget_mb)
-        self._problem, self._batches = problem, batches[: self.num]
+        self.room = room
+        self._problem, self._batches = problem, batches
         self._nugget, self._max_escalations = nugget, max_escalations
-        self._priors: tuple[BatchPrior, Int[Array, " batches"]] | None = None
-        self._smoothers: Float[Array, "batches size size"] | None = None
+        self._priors: tuple[BatchPrior, Int[Array, " room"]] | None = None
+        self._smoothers: Float[Array, "room size size"] | None = None
+        self._rows: Rows | None = None
         self._weight: float | None = None
 
-    def at(self, weight: float) -> Factors | None:
-        """The factors for a proximal weight; None where the budget holds none."""
-        if self.num == 0:
+    def at(self, weight: float, rows: Rows) -> Factors | None:
+        """The factors of the first of these rows for a proximal weight; None where the budget holds none."""
+        if self.room == 0:
             return None
-        if self._priors is None:
-            self._priors = _priors(self._problem, self._batches, jnp.asarray(self._nugget), self._max_escalations)
+        kept = jnp.asarray(rows.first), jnp.asarray(min(rows.num, self.room))
+        if self._priors is None or rows != self._rows:
+            self._priors = self._smoothers = None  # freed before their successors are made
+            self._priors = _priors(
+                self._problem, self._batches, self.room, *kept, jnp.asarray(self._nugget), self._max_escalations
+            )
+            self._rows = rows
         if self._smoothers is None or weight != self._weight:
-            self._smoothers = None  # freed before its successor is made
-            self._smoothers = _smoothers(self._priors[0], self._problem.regularization, jnp.asarray(weight))
+            self._smoothers = None
+            self._smoothers = _smoothers(self._priors[0], kept[1], self._problem.regularization, jnp.asarray(weight))
             self._weight = weight
-        return Factors(*self._priors, self._smoothers)
+        return Factors(*self._priors, self._smoothers, *kept)
 
 
 @eqx.filter_jit
 def _priors(
-    problem: ProximalProblem, batches: Int[Array, "batches batch"], nugget: Float[Array, ""], max_escalations: int
-) -> tuple[BatchPrior, Int[Array, " batches"]]:
-    def one(points: Array) -> tuple[BatchPrior, Array]:
-        return escalated(lambda eta: problem.prior(points, eta), nugget, max_escalations)
+    problem: ProximalProblem,
+    batches: Int[Array, "batches batch"],
+    room: int,
+    first: Int[Array, ""],
+    num: Int[Array, ""],
+    nugget: Float[Array, ""],
+    max_escalations: int,
+) -> tuple[BatchPrior, Int[Array, " room"]]:
+    def one(place: Array) -> tuple[BatchPrior, Array]:
+        return escalated(lambda eta: problem.prior(batches[first + place], eta), nugget, max_escalations)
 
-    return jax.lax.map(one, batches, batch_size=min(_CHUNK_BATCHES, batches.shape[0]))
+    return _in_chunks(one, room, num)
 
 
 @eqx.filter_jit
 def _smoothers(
-    priors: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]
-) -> Float[Array, "batches size size"]:
-    batch_size = min(_CHUNK_BATCHES, priors.lower.shape[0])
-    return jax.lax.map(lambda prior: smoother(prior, regularization, weight), priors, batch_size=batch_size)
+    priors: BatchPrior, num: Int[Array, ""], regularization: Float[Array, ""], weight: Float[Array, ""]
+) -> Float[Array, "room size size"]:
+    def one(place: Array) -> Array:
+        return smoother(jax.tree.map(lambda leaf: leaf[place], priors), regularization, weight)
+
+    return _in_chunks(one, priors.lower.shape[0], num)
+
+
+def _in_chunks(function, room: int, num: Int[Array, ""]):
+    """`function` of 0, 1, ... up to `num`, in chunks, into arrays with `room` for more: one program for every number."""
+    size = min(_CHUNK_BATCHES, room)
+    empty = jax.tree.map(lambda leaf: jnp.zeros((room, *leaf.shape), leaf.dtype), jax.eval_shape(function, num))
+
+    def body(chunk: Array, found):
+        places = jnp.minimum(chunk * size + jnp.arange(size), num - 1)  # the last is made again to fill a chunk
+        new = jax.vmap(function)(places)
+        return jax.tree.map(lambda leaf, values: leaf.at[places].set(values), found, new)
+
+    return jax.lax.fori_loop(0, (num + size - 1) // size, body, empty)
 
 
 def num_kept(num_batches: int, size: int, budget_mb: float | int | None) -> int:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels
 from gpde.methods.mini_batch.proximal import ProximalProblem
+from gpde.methods.mini_batch.raising import Phase
 
 # Residuals of the same equations at the same values differ by rounding, relative to the terms of the equations.
 _SAME_EQUATIONS = 1e-8
@@ -23,7 +24,8 @@ class Start(NamedTuple):
 
 
 class Resume(eqx.Module):
-    """Latent values by point, what they leave of the equations, and how far the run was.
+    """Latent values by point, what they leave of the equations, and how far the run was, with weights that raise themselves in
+    which phase.
 
     A file holds no equations, so residuals tell whether those of another run are the same.
     """
@@ -35,9 +37,12 @@ class Resume(eqx.Module):
     residual: Float[np.ndarray, "equations points"]
     num_steps: int
     visits: float
+    phase: Phase | None
 
     @classmethod
-    def of(cls, problem: ProximalProblem, values: Float[Array, "points operators"], start: Start) -> "Resume":
+    def of(
+        cls, problem: ProximalProblem, values: Float[Array, "points operators"], start: Start, phase: Phase | None
+    ) -> "Resume":
         table = problem.table
         return cls(
             operators=table.operators,
@@ -47,6 +52,7 @@ class Resume(eqx.Module):
             residual=_residual(problem, values),
             num_steps=start.num_steps,
             visits=start.visits,
+            phase=phase,
         )
 
     def difference(self, problem: ProximalProblem) -> str | None:

@@ -2,7 +2,9 @@ r"""Algorithm 1 of the paper: the latent values of a few points at a time.
 
 Each step draws a batch $I_k$ of $M$ points and solves the proximal problem (2.10) on it, which by Lemma 2.5 is
 finite-dimensional, (2.16): `proximal.py`. A batch is a point and its nearest, so there are only $N$ different ones, and what a
-step needs of its batch is computed once for all of them: `factor_cache.py`. The loop is in `stepping.py`.
+step needs of its batch is computed once for all of them: `factor_cache.py`. The loop is in `stepping.py`. By default the
+proximal term holds the rim of a batch harder than its core, its weight raises itself (`raising.py`), and batches are those of
+thinned sets of the points first (`rungs.py`): docs/derivations/anchored.md.
 """
 
 import dataclasses
@@ -16,19 +18,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gpde.collocation.neighbours import Metric, NeighbourIndex
-from gpde.collocation.point_table import PointTable, point_table, slot_operators
+from gpde.collocation.neighbours import Metric
+from gpde.collocation.point_table import point_table, slot_operators
 from gpde.domains.sampling import generator
 from gpde.machine.threads import one_blas_thread
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
-from gpde.methods.mini_batch import schedules
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, round_down
+from gpde.methods.mini_batch import metrics, schedules
 from gpde.methods.mini_batch.bounds import bound_tables, bounds_on_eliminated, check_bounds, check_fixed_values
 from gpde.methods.mini_batch.factor_cache import FactorCache, num_kept
 from gpde.methods.mini_batch.going_on import Resume, Start
+from gpde.methods.mini_batch.local_functions import local_weights
 from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
 from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
+from gpde.methods.mini_batch.raising import Course, Phase, depth
+from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
+from gpde.methods.mini_batch.settings import check_settings
 from gpde.methods.mini_batch.state import State, Work
 from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Progress, Record, moving_average, plan, take_steps
 from gpde.methods.start import starting_latent
@@ -38,11 +44,6 @@ from gpde.outcomes import Outcome
 _NUM_CALLS = 100
 # The mean loss must fall by this fraction from one window of `patience` steps to the next.
 _PLATEAU = 1e-3
-_CHOICES = {
-    "constraints": ("eliminate", "relax"),
-    "output": ("last", "uniform"),
-    "prediction": ("local", "global"),
-}
 
 
 class MiniBatch(AbstractMethod):
@@ -53,13 +54,18 @@ class MiniBatch(AbstractMethod):
     - `batch_size`: $M$, a drawn point and its nearest neighbours.
     - `num_steps`: $K$.
     - `proximal_weight`: $\gamma_k$, a number, a schedule (`schedules.py`), one in words such as `"geometric(1e4, 1e8)"`, or any
-      function of the step. Larger means a shorter move. None: see `default_weight`.
+      function of the step. Larger means a shorter move. None: with the anchored metric and batches of nearest points it raises
+      itself, `"raising(1e4)"`, in units of $\lambda$; else see `default_weight`.
 
     **Other arguments:**
 
     - `regularization`: $\lambda$. What matters is $\gamma/\lambda$.
     - `slack_weight`: $\beta$. None puts the block nugget in the place of $\lambda M/\beta$ (Remark 2.6).
-    - `proximal_metric`: $Q_k$: `"gram-diagonal"`, `"identity"`, or positive numbers, one per latent value.
+    - `proximal_metric`: $Q_k$: `"anchored"`, `"gram-diagonal"`, `"identity"`, or positive numbers, one per latent value.
+      Anchored holds the values of the fields alone, those of the batch's core with $\gamma$ and those of its rim with
+      `rim_ratio` times that; the core is the `core_share` of the batch nearest to its centre, with another `sampler` all of it.
+    - `tolerance`: weights that raise themselves end when a sweep changes the values by less, relative to their size.
+    - `coarse_to_fine`: whether weights that raise themselves begin on thinned sets of the points, where there are many.
     - `constraints`: `"eliminate"`, `"relax"` (the term $\tfrac1{2M}|f(z)-y|^2$), or None: eliminate where possible.
     - `bounds`: the set $\mathcal X$: lowest and highest values of functionals, as `{"u": (0, 1)}`, by name or index.
     - `sampler`: `"nearest"`, `"uniform"`, or a function of a key, the number of points and $M$ that returns $M$ indices.
@@ -81,11 +87,15 @@ class MiniBatch(AbstractMethod):
     proximal_weight: schedules.Weight | None = None
     regularization: float | int = 1.0
     slack_weight: float | int | None = None
-    proximal_metric: Any = "gram-diagonal"
+    proximal_metric: Any = "anchored"
+    core_share: float | int = 0.5
+    rim_ratio: float | int = 100
+    tolerance: float | int = 1e-6
+    coarse_to_fine: bool = True
     constraints: str | None = None
     bounds: Mapping[str | int, tuple[float | int, float | int]] | None = None
     sampler: str | Sampler = "nearest"
-    replacement: bool = True
+    replacement: bool = False
     scaled_neighbours: bool = True
     max_inner_steps: int = 30
     inner_tolerance: float | int = 1e-5
@@ -98,30 +108,7 @@ class MiniBatch(AbstractMethod):
     max_escalations: int = 5
 
     def __check_init__(self) -> None:
-        for name in ("batch_size", "num_steps", "max_inner_steps", "parallel_batches"):
-            check_count("MiniBatch", name, getattr(self, name), 1)
-        check_count("MiniBatch", "max_escalations", self.max_escalations)
-        for name in ("regularization", "inner_tolerance"):
-            check_positive("MiniBatch", name, getattr(self, name))
-        for name in ("slack_weight", "final_proximal_weight"):
-            if getattr(self, name) is not None:
-                check_positive("MiniBatch", name, getattr(self, name))
-        if self.patience is not None:
-            check_count("MiniBatch", "patience", self.patience, 1)
-        if self.memory_budget is not None and not self.memory_budget >= 0:
-            raise ValueError(f"`MiniBatch`: `memory_budget` is in megabytes, 0 or more; came {self.memory_budget!r}.")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in (*choices, *([None] if name == "constraints" else [])):
-                raise ValueError(f"`MiniBatch`: `{name}` must be one of {choices}; came {getattr(self, name)!r}.")
-        if self.sampler not in ("nearest", "uniform") and not callable(self.sampler):
-            raise ValueError(f"`MiniBatch`: `sampler` must be 'nearest', 'uniform' or a function; came {self.sampler!r}.")
-        if isinstance(self.proximal_metric, str) and self.proximal_metric not in ("gram-diagonal", "identity"):
-            raise ValueError(
-                "`MiniBatch`: `proximal_metric` must be 'gram-diagonal', 'identity' or positive numbers, one per latent value; "
-                f"came {self.proximal_metric!r}."
-            )
-        if self.proximal_weight is not None:
-            schedules.levels(self.proximal_weight, self.num_steps)
+        check_settings(self)
 
     if TYPE_CHECKING:
         max_steps: int = eqx.field(init=False)  # a type checker would take the base's declaration for an argument
@@ -150,7 +137,7 @@ class MiniBatch(AbstractMethod):
                 'Use `constraints="relax"`.'
             )
         check_bounds(setup, self.bounds, operators)
-        self._metric(setup)
+        metrics.diagonal(self.proximal_metric, collocation)
 
     def memory(self, setup: Setup) -> float:
         """The factors kept between steps, twice while they are made, the table of batches while neighbours are looked for, and
@@ -158,7 +145,8 @@ class MiniBatch(AbstractMethod):
         num_points = setup.collocation.num_points
         num_operators = len(slot_operators(setup.collocation, carry_values=True))
         size = min(self.batch_size, num_points) * num_operators
-        rest = num_points * (24 * min(self.batch_size, num_points) + 8 * 20 * num_operators)
+        # Batches of coarser sets of points are a third of all; a solution holds its batches and their weights.
+        rest = num_points * (2 * 24 * min(self.batch_size, num_points) + 2 * 8 * size + 8 * 20 * num_operators)
         kept = 4 * 8 * size**2 * num_kept(num_points, size, self.memory_budget) if self._keeps_factors(setup) else 0
         whole = 6 * 8 * (num_points * len(setup.collocation.functionals.operators)) ** 2 if self.prediction == "global" else 0
         return float(rest + max(kept, whole))
@@ -169,17 +157,23 @@ class MiniBatch(AbstractMethod):
             most = round_down(num_points * math.sqrt(available / needed))
             return f'`prediction="local"` takes far less; the global one fits up to about {most} points here.'
         if self.memory_budget and dataclasses.replace(self, memory_budget=0).memory(setup) <= available:
-            return (
-                f"A `memory_budget` of {available / 3 / 2**20:.0f} megabytes fits: twice that is held while factors are made."
-            )
-        return (
-            f"It fits up to about {round_down(num_points * available / needed)} points here, more with a smaller `batch_size`."
-        )
+            fits = available / 3 / 2**20
+            return f"A `memory_budget` of {fits:.0f} megabytes fits: twice that is held while factors are made."
+        most = round_down(num_points * available / needed)
+        return f"It fits up to about {most} points here, more with a smaller `batch_size`."
 
     def _keeps_factors(self, setup: Setup) -> bool:
         """Factors of all batches are worth computing if each is used about once before the weight changes."""
-        enough = self.memory_budget is not None or self.num_steps >= setup.collocation.num_points * len(self.levels(setup))
+        levels = 1 if self._raising() is not None else len(self.levels(setup))
+        enough = self.memory_budget is not None or self.num_steps >= setup.collocation.num_points * levels
         return self.sampler == "nearest" and enough
+
+    def _raising(self) -> schedules.Raising | None:
+        """The weights, if they raise themselves."""
+        if self.proximal_weight is None:
+            return schedules.Raising() if metrics.is_anchored(self.proximal_metric) and self.sampler == "nearest" else None
+        found = schedules.schedule(self.proximal_weight)
+        return found if isinstance(found, schedules.Raising) else None
 
     def form(self, setup: Setup) -> str:
         """How the equations are held."""
@@ -189,19 +183,18 @@ class MiniBatch(AbstractMethod):
         possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds, operators)
         return "eliminate" if possible else "relax"
 
-    def problem(self, setup: Setup, table: PointTable | None = None) -> ProximalProblem:
-        """The problem each step solves on its batch."""
-        table = _table(setup) if table is None else table
-        metric = self._metric(setup)
-        if metric is not None:
-            metric = jnp.where(table.latent < len(metric), table.gather(metric), 1.0)
+    def problem(self, setup: Setup, *, carried: bool = True) -> ProximalProblem:
+        """The problem each step solves on its batch. The value of every field is `carried` among the latent values of a point,
+        even where no equation looks at it (as in Poisson's): batches know of each other by the values they share."""
+        table = point_table(setup.collocation, carry_values=carried)
         scale = operator_scale(setup.kernels, table)
+        core = self.core_share if self.sampler == "nearest" else 1.0
         eliminate = self.form(setup) == "eliminate"
         return ProximalProblem(
             table=table,
             kernels=setup.kernels,
             nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
-            metric=metric,
+            metric=metrics.metric(self.proximal_metric, table, scale, core, self.rim_ratio),
             bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
             regularization=jnp.asarray(float(self.regularization)),
             max_inner_steps=jnp.asarray(self.max_inner_steps),
@@ -211,10 +204,9 @@ class MiniBatch(AbstractMethod):
 
     def levels(self, setup: Setup, start: Start = Start()) -> tuple[schedules.Level, ...]:
         """The proximal weights of the run, which goes on where `start` ended."""
-        weight = self.proximal_weight
+        weight = self._raising() or self.proximal_weight
         if weight is None:
-            visits = self._visits(setup, self.num_steps)
-            weight = schedules.default_weight(visits, self.regularization, start.visits)
+            weight = schedules.default_weight(self._visits(setup, self.num_steps), self.regularization, start.visits)
         return schedules.levels(weight, self.num_steps)
 
     def _visits(self, setup: Setup, num_steps: int) -> float:
@@ -229,12 +221,23 @@ class MiniBatch(AbstractMethod):
 
     def prepare(self, setup: Setup) -> Work:
         problem, batches, cache = self.problem(setup), None, None
+        table, raising = problem.table, self._raising()
+        coordinates = self._neighbour_metric(setup).coordinates(np.asarray(table.points))
+        sets: tuple[Rung, ...] = ()
         if self.sampler == "nearest":
-            coordinates = self._neighbour_metric(setup).coordinates(np.asarray(problem.table.points))
-            batches = jnp.asarray(NeighbourIndex(coordinates).nearest(coordinates, self.batch_size)[1])
+            nested = self.coarse_to_fine and self.scaled_neighbours and raising is not None
+            sets, found = rungs(coordinates, np.asarray(table.part), self.batch_size, nested=nested)
+            batches = jnp.asarray(found)
             if self._keeps_factors(setup):
-                cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, self.memory_budget)
-        return Work(setup, problem, batches, cache)
+                room = num_kept(sets[-1].rows.num, batches.shape[1] * table.num_operators, self.memory_budget)
+                cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, room)
+        course = None
+        if raising is not None:
+            course = Course(
+                problem, coordinates, np.asarray(batches), depth(coordinates, table), sets, cache, raising, self.tolerance,
+                self.replacement, self.start_nugget(setup), self.max_escalations,
+            )  # fmt: skip
+        return Work(setup, problem, coordinates, batches, sets, cache, course)
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         setup, problem, table = work.setup, work.problem, work.problem.table
@@ -243,14 +246,15 @@ class MiniBatch(AbstractMethod):
         values = jnp.where(jnp.isfinite(values), values, given)  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
-        raised = jnp.zeros(table.num_points, dtype=int)
-        return State(values, np.zeros(0), raised, None, seed)
+        raised = jnp.zeros(table.num_points if work.batches is None else len(work.batches), dtype=int)
+        phase = None if work.course is None else work.course.begin(values, given=latent is not None)
+        return State(values, np.zeros(0), raised, None, seed, phase=phase)
 
     def resume(self, work: Work, state: State) -> Resume:
         """The last iterate, and how far the run was."""
-        num_steps, visits = state.start
-        done = Start(num_steps + state.num_steps, visits + self._visits(work.setup, state.num_steps))
-        return Resume.of(work.problem, state.values, done)
+        earlier, new = state.start, state.num_steps
+        done = Start(earlier.num_steps + new, earlier.visits + self._visits(work.setup, new))
+        return Resume.of(work.problem, state.values, done, state.phase)
 
     def resumed(self, work: Work, earlier: Any, seed: int) -> State | str | None:
         """An earlier run of the same problem on the same points is gone on with: its latent values as they are, the batches
@@ -260,103 +264,129 @@ class MiniBatch(AbstractMethod):
         difference = earlier.difference(work.problem)
         if difference is not None:
             return difference
-        start = Start(earlier.num_steps, earlier.visits)
-        return self.init(work, None, seed)._replace(values=jnp.asarray(earlier.values), start=start)
+        values, start = jnp.asarray(earlier.values), Start(earlier.num_steps, earlier.visits)
+        phase = None
+        if work.course is not None:
+            known = earlier.phase is not None and earlier.phase.finer < len(work.rungs)
+            phase = earlier.phase if known else work.course.begin(values, given=True)
+        return self.init(work, None, seed)._replace(values=values, start=start, phase=phase)
 
     def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
-        setup = work.setup
-        size = math.ceil(self.num_steps / _NUM_CALLS)
-        first = state.num_steps
+        size, first = math.ceil(self.num_steps / _NUM_CALLS), state.num_steps
         last = min(first + size, self.num_steps)
-        table, rows = self._drawn(work, state, first, size)
-        levels, output_step = self.levels(setup, state.start), self._output_step(state)
-        nugget, output = jnp.asarray(self.start_nugget(setup)), state.output
+        nugget, output, phase = jnp.asarray(self.start_nugget(work.setup)), state.output, state.phase
         raised = state.raised if work.batches is not None else jnp.zeros(size, dtype=int)
-        progress = Progress(state.values, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
-        # A call is cut where the weight changes and where the iterate is put out.
-        cuts = {first, last, *(c for c in (output_step, *(level.first for level in levels)) if first < c < last)}
+        found = jnp.ones(len(state.values), dtype=bool) if phase is None else phase.found
+        progress = Progress(state.values, found, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
+        table, rows = self._drawn(work, state, first, size)
+        start, weight, sweeps, converged = first, 0.0, [], False
         with one_blas_thread():
-            for start, stop in zip(sorted(cuts)[:-1], sorted(cuts)[1:], strict=True):
-                output = progress.values if start == output_step else output
-                weight = [level.weight for level in levels if level.first <= start][-1]
-                factors = None if work.cache is None else work.cache.at(weight)
-                steps, num_groups = plan(table, rows[start - first : stop - first], self.parallel_batches, size)
+            while start < last and not converged:
+                output = progress.values if start == self._output_step(state) else output
+                stop, weight = self._same_weight(work, state, phase, range(start, last))
+                if work.course is not None and phase is not None:
+                    rung, here = work.course.rung(phase), work.course.rows(phase, state.seed)
+                else:
+                    rung, here = (work.rungs or (None,))[-1], rows[start - first :]
+                factors = None if work.cache is None or rung is None else work.cache.at(weight, rung.rows)
+                steps, num_groups = plan(table, here[: stop - start], self.parallel_batches, size)
                 progress = take_steps(
                     work.problem, factors, steps, progress, jnp.asarray(num_groups), jnp.asarray(start - first),
                     jnp.asarray(weight), nugget, self.max_escalations,
                 )  # fmt: skip
-            values, raised, record = jax.block_until_ready(progress)
+                if work.course is not None and phase is not None:
+                    phase, values, sweep, converged = work.course.after(phase, *progress[:2], stop - start)
+                    progress = progress._replace(values=values, found=phase.found)
+                    sweeps += [] if sweep is None else [sweep]
+                start = stop
+            values, _, raised, record = jax.block_until_ready(progress)
         if not np.isfinite(values).all():
             return state, {"num_steps": 0}, Outcome.NOT_FINITE
-        losses = np.concatenate([state.losses, np.asarray(record.loss)[: last - first]])
-        state = state._replace(values=values, losses=losses, output=output)
+        losses = np.concatenate([state.losses, np.asarray(record.loss)[: start - first]])
+        state = state._replace(values=values, losses=losses, output=output, phase=phase)
         if work.batches is not None:
             state = state._replace(raised=raised)
-        averages = moving_average(losses[max(0, first - AVERAGED_STEPS) :])[first - last :]
+        averages = moving_average(losses[max(0, first - AVERAGED_STEPS) :])[first - start :]
         info = {
             "loss": float(averages[-1]),
             "losses": losses[first:],
             "averaged_losses": averages,
-            "inner_steps": np.asarray(record.num_inner)[: last - first],
-            "num_steps": last - first,
+            "inner_steps": np.asarray(record.num_inner)[: start - first],
+            "num_steps": start - first,
+            "weight": weight,
+            "sweeps": sweeps,
         }
-        return state, info, self._outcome(work, state)
+        return state, info, self._outcome(work, state, converged=converged)
 
-    def _outcome(self, work: Work, state: State) -> Outcome | None:
-        done = np.isfinite(state.losses)
-        if state.num_steps >= min(_NUM_CALLS, self.num_steps) and not done.any():
-            return Outcome.NOT_POSITIVE_DEFINITE if _finite_equations(work, state) else Outcome.NOT_FINITE
-        outcome = None
-        if state.num_steps == self.num_steps:
-            outcome = Outcome.FINISHED
-        elif self.patience is not None and state.num_steps >= 2 * self.patience:
-            windows = [slice(-2 * self.patience, -self.patience), slice(-self.patience, None)]
-            if all(done[window].any() for window in windows):
-                before, now = (np.mean(state.losses[window][done[window]]) for window in windows)
-                outcome = Outcome.PLATEAU if now > before - _PLATEAU * abs(before) else None
-        return outcome if outcome is None or _finite_equations(work, state) else Outcome.NOT_FINITE
+    def _same_weight(self, work: Work, state: State, phase: Phase | None, steps: range) -> tuple[int, float]:
+        """Where the first of these steps that have one weight end, at the latest where the iterate is put out; its weight."""
+        cuts = [steps.stop, self._output_step(state)]
+        if phase is not None:
+            cuts.append(steps[0] + work.rungs[-1 - phase.finer].rows.num - phase.num_steps)
+            return min(cut for cut in cuts if cut > steps[0]), phase.weight
+        levels = self.levels(work.setup, state.start)
+        cuts += [level.first for level in levels]
+        return min(cut for cut in cuts if cut > steps[0]), [level.weight for level in levels if level.first <= steps[0]][-1]
 
     def _drawn(
         self, work: Work, state: State, first: int, num: int
     ) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
-        """The batches of the next steps: a table, and a row of it for each step."""
+        """The batches of the next steps: a table, and a row of it for each step, if the weights do not raise themselves."""
         num_points, seed = state.values.shape[0], state.seed
         first += state.start.num_steps  # the batches of an earlier run are not drawn again
         if work.batches is not None:
-            return work.batches, drawn_centres(num_points, first, num, seed, replacement=self.replacement)
+            return work.batches, drawn_centres(len(work.batches), first, num, seed, replacement=self.replacement)
         size = min(self.batch_size, num_points)
         return drawn_batches(self.sampler, num_points, size, first, num, seed), np.arange(num)
+
+    def _outcome(self, work: Work, state: State, *, converged: bool) -> Outcome | None:
+        done = np.isfinite(state.losses)
+        if (converged or state.num_steps >= min(_NUM_CALLS, self.num_steps)) and not done.any():
+            return Outcome.NOT_POSITIVE_DEFINITE if work.problem.finite(state.values) else Outcome.NOT_FINITE
+        outcome = Outcome.CONVERGED if converged else None
+        if outcome is None and state.num_steps == self.num_steps:
+            outcome = Outcome.FINISHED
+        elif outcome is None and self.patience is not None and state.num_steps >= 2 * self.patience:
+            windows = [slice(-2 * self.patience, -self.patience), slice(-self.patience, None)]
+            if all(done[window].any() for window in windows):
+                before, now = (np.mean(state.losses[window][done[window]]) for window in windows)
+                outcome = Outcome.PLATEAU if now > before - _PLATEAU * abs(before) else None
+        return outcome if outcome is None or work.problem.finite(state.values) else Outcome.NOT_FINITE
 
     def _output_step(self, state: State) -> int:
         r"""The step before which the iterate is put out, $k^*$ counted from zero; -1 where the last one is."""
         # A stream of its own: the theorem wants it independent of the batches.
         return int(generator(state.seed, "output step").integers(self.num_steps)) if self.output == "uniform" else -1
 
-    def _reached(self, state: State) -> Float[Array, "points operators"]:
-        return state.values if state.output is None else state.output
+    def _reached(self, work: Work, state: State) -> Float[Array, "points operators"]:
+        values = state.values if state.output is None else state.output
+        return values if work.course is None or state.phase is None else work.course.on_finest(state.phase, values)
 
     def latent(self, work: Work, state: State) -> Float[Array, " size"]:
-        return work.problem.table.scatter(self._reached(state))
+        return work.problem.table.scatter(self._reached(work, state))
 
     def predictor(self, work: Work, state: State) -> AbstractPredictor:
-        setup = work.setup
-        rho = self.levels(setup, state.start)[-1].weight if self.final_proximal_weight is None else self.final_proximal_weight
-        nugget, values = self.start_nugget(setup), self._reached(state)
+        setup, problem, values = work.setup, work.problem, self._reached(work, state)
+        last = state.phase.weight if state.phase is not None else self.levels(setup, state.start)[-1].weight
+        rho = float(last if self.final_proximal_weight is None else self.final_proximal_weight)
+        nugget = self.start_nugget(setup)
         if self.prediction == "global":
             # One batch has no one to share carried values with: the collocation's own functionals will do.
-            problem = self.problem(setup, point_table(setup.collocation))
+            problem = self.problem(setup, carried=False)
             values = problem.table.gather(self.latent(work, state))
-            return global_representer(setup, problem, values, nugget, float(rho), self.max_escalations)
-        size = min(self.batch_size, setup.collocation.num_points)
+            return global_representer(setup, problem, values, nugget, rho, self.max_escalations)
+        rows, batches = work.nearest_batches(self.batch_size)
+        factors = work.cache.at(rho, rows) if work.cache is not None and rho == last else None
+        weights = local_weights(problem, batches, rows.first, factors, values, rho, nugget, self.max_escalations)
         metric = self._neighbour_metric(setup)
-        return LocalPredictor.around(work.problem, values, metric, nugget, float(rho), size, self.max_escalations)
+        return LocalPredictor.of(problem, values, metric, work.coordinates, batches, weights, nugget, self.max_escalations)
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         setup, notes = work.setup, []
         if state.start.num_steps:
-            weight = self.levels(setup, state.start)[0].weight
-            notes.append(f"went on after {state.start.num_steps} earlier steps, from the proximal weight {weight:.1e}")
+            weight = "" if state.phase else f", from the proximal weight {self.levels(setup, state.start)[0].weight:.1e}"
+            notes.append(f"went on after {state.start.num_steps} earlier steps{weight}")
         raised = np.asarray(state.raised)
         if raised.any():
             largest = self.start_nugget(setup) * 10.0 ** raised.max()
@@ -368,29 +398,3 @@ class MiniBatch(AbstractMethod):
 
     def _neighbour_metric(self, setup: Setup) -> Metric:
         return Metric.of(setup.kernels, len(setup.collocation.parts[0].points[0]), self.scaled_neighbours)
-
-    def _metric(self, setup: Setup) -> Float[Array, " size"] | None:
-        r"""The diagonal of $Q$, one number per latent value; None: that of the Gram matrix."""
-        size = setup.collocation.functionals.size
-        if isinstance(self.proximal_metric, str) and self.proximal_metric == "gram-diagonal":
-            return None
-        metric = np.ones(size) if isinstance(self.proximal_metric, str) else np.asarray(self.proximal_metric, dtype=float)
-        if metric.shape != (size,) or not (np.isfinite(metric) & (metric > 0)).all():
-            raise ValueError(
-                f"`proximal_metric`: {size} positive numbers are needed, one per latent value; came shape {metric.shape}."
-            )
-        return jnp.asarray(metric)
-
-
-def _table(setup: Setup) -> PointTable:
-    """The points with the value of every field among their latent values, even where no equation looks at it (as in
-    Poisson's): batches know of each other by the values they share."""
-    return point_table(setup.collocation, carry_values=True)
-
-
-def _finite_equations(work: Work, state: State) -> bool:
-    """Whether the equations are numbers at the values reached: batches where they are not have been skipped."""
-    problem, points = work.problem, jnp.arange(state.values.shape[0])
-    unit = jnp.ones(state.values.T.shape)
-    psi, residual = eqx.filter_jit(problem.linearized)(points, eqx.filter_jit(problem.retract)(points, state.values), unit)
-    return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))

@@ -11,6 +11,9 @@ $$z = \bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} (b - \Psi \bar z),$$
 
 one $M \times M$ system per equation whatever $D$ is. $A$ does not depend on the iterate: it is computed once per batch and
 $\gamma$. Everything is in units of the prior standard deviations, $z / \sqrt{\mathrm{diag} K}$, operator by operator.
+
+$Q^{-1}$ may be zero: the proximal term then holds the first operators of the table only, which are the values of the fields,
+and $A$ costs an $M \times M$ factor per field instead of one of size $MD$ (`smoother`).
 """
 
 from collections.abc import Callable
@@ -31,11 +34,12 @@ from gpde.methods.mini_batch.active_set import nearest_within
 
 
 class BatchPrior(NamedTuple):
-    r"""The prior of a batch: $CC^T = K$ in units of prior standard deviations `unit`, and the metric $Q^{-1}$ in them."""
+    r"""The prior of a batch: $CC^T = K$ in units of prior standard deviations `unit`, and the metric $Q^{-1}$ in them, for the
+    operators that the proximal term holds: the first ones."""
 
     lower: Float[Array, "size size"]
     unit: Float[Array, "operators batch"]
-    metric: Float[Array, "operators batch"]
+    metric: Float[Array, "held batch"]
 
 
 class Batch(NamedTuple):
@@ -55,17 +59,37 @@ class Step(NamedTuple):
     good: Bool[Array, ""]
 
 
+class Anchors(eqx.Module):
+    r"""A metric that depends on where in its batch a point is, nearest to the centre first.
+
+    Only the first `held` operators, the values of the fields, are held: the `core`, a share of the batch, with the weight
+    $\gamma$, the rim behind it with `ratio` times that. A batch of all points has no rim.
+    """
+
+    core: Float[Array, ""]
+    ratio: Float[Array, ""]
+    held: int = eqx.field(static=True)
+    num_points: int = eqx.field(static=True)
+
+    def metric(self, batch_size: int) -> Float[Array, "held batch"]:
+        r"""$Q^{-1}$ in units of the prior standard deviations."""
+        num_core = jnp.maximum(1, jnp.round(self.core * batch_size)) if batch_size < self.num_points else batch_size
+        metric = jnp.where(jnp.arange(batch_size) < num_core, 1.0, self.ratio)
+        return jnp.broadcast_to(metric, (self.held, batch_size))
+
+
 class ProximalProblem(eqx.Module):
     r"""Algorithm 1's subproblem for any batch of a table of points.
 
-    `nugget_scale` is the diagonal of $R$, one number per operator. $Q$ is `metric`, by point and operator, or the diagonal of
-    $K$. `bounds` are the lowest and highest values, the set $\mathcal X$; functionals that elimination takes out have none.
+    `nugget_scale` is the diagonal of $R$, one number per operator. $Q$ is `metric`, by point and operator or by place in the
+    batch (`Anchors`), or the diagonal of $K$. `bounds` are the lowest and highest values, the set $\mathcal X$; functionals
+    that elimination takes out have none.
     """
 
     table: PointTable
     kernels: Kernels
     nugget_scale: Float[Array, " operators"]
-    metric: Float[Array, "points operators"] | None
+    metric: Float[Array, "points operators"] | Anchors | None
     bounds: tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None
     regularization: Float[Array, ""]
     max_inner_steps: Int[Array, ""]
@@ -82,11 +106,18 @@ class ProximalProblem(eqx.Module):
             table.active[points],
             nugget * self.nugget_scale,
         )
-        return prior if self.metric is None else prior._replace(metric=prior.unit**2 / self.metric[points].T)
+        return with_metric(prior, self.metric, points)
 
     def batch(self, points: Int[Array, " batch"], nugget: Float[Array, ""], weight: Float[Array, ""]) -> Batch:
         prior = self.prior(points, nugget)
         return Batch(points, prior, smoother(prior, self.regularization, weight))
+
+    def holding(
+        self, points: Int[Array, " batch"], prior: BatchPrior, found: Bool[Array, " batch"], weight: Float[Array, ""]
+    ) -> Batch:
+        """The batch whose proximal term holds the points that have been found alone."""
+        held = prior._replace(metric=jnp.where(found, prior.metric, 0.0))
+        return Batch(points, held, smoother(held, self.regularization, weight))
 
     def noise(self, points: Int[Array, " batch"]) -> Float[Array, "equations batch"]:
         r"""The diagonal of $\Lambda$: zero where the equation holds exactly, one in slots without an equation.
@@ -117,6 +148,12 @@ class ProximalProblem(eqx.Module):
             values = jnp.clip(values, self.bounds[0][points], self.bounds[1][points])
         return jax.vmap(self.table.eliminate)(points, values) if self.eliminate else values
 
+    def finite(self, values: Float[Array, "points operators"]) -> bool:
+        """Whether the equations are numbers at values of all points: batches where they are not have been skipped."""
+        points, unit = jnp.arange(values.shape[0]), jnp.ones(values.T.shape)
+        psi, residual = eqx.filter_jit(self.linearized)(points, eqx.filter_jit(self.retract)(points, values), unit)
+        return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
+
     def objective(
         self,
         batch: Batch,
@@ -128,7 +165,8 @@ class ProximalProblem(eqx.Module):
         prior = batch.prior
         scaled = values.T / prior.unit
         energy = self.regularization * jnp.sum(half_solve(prior.lower, scaled.reshape(-1)) ** 2)
-        proximal = weight * jnp.sum(prior.metric * (scaled - old.T / prior.unit) ** 2)
+        held = len(prior.metric)
+        proximal = weight * jnp.sum(prior.metric * (scaled - old.T / prior.unit)[:held] ** 2)
         objective = 0.5 * (energy + proximal)
         if self.eliminate and not any(part.noisy for part in self.table.collocation.parts):
             return objective  # every equation holds exactly
@@ -141,8 +179,7 @@ class ProximalProblem(eqx.Module):
         r"""One step of Algorithm 1 on a batch: damped Gauss–Newton from $z^k$ = `old`."""
         points, prior = batch.points, batch.prior
         noise = self.noise(points)
-        pull = weight * prior.metric * old.T / prior.unit
-        centre = (batch.smoother @ pull.reshape(-1)).reshape(pull.shape)
+        centre = proximal_centre(batch, old, weight)
 
         def proposal(values: Array) -> Array:
             psi, residual = self.linearized(points, values, prior.unit)
@@ -201,12 +238,38 @@ def batch_prior(
     return BatchPrior(factor(matrix)[0], unit, jnp.ones_like(unit))
 
 
+def with_metric(
+    prior: BatchPrior, metric: Float[Array, "points operators"] | Anchors | None, points: Int[Array, " batch"]
+) -> BatchPrior:
+    """The prior with another metric than the diagonal of $K$."""
+    match metric:
+        case None:
+            return prior
+        case Anchors():
+            return prior._replace(metric=metric.metric(points.shape[0]))
+    return prior._replace(metric=prior.unit**2 / metric[points].T)
+
+
+def proximal_centre(
+    batch: Batch, old: Float[Array, "batch operators"], weight: Float[Array, ""]
+) -> Float[Array, "operators batch"]:
+    r"""$\bar z = \gamma A Q^{-1} z^k$, where a step would go without equations."""
+    prior = batch.prior
+    pull = weight * prior.metric * (old.T / prior.unit)[: len(prior.metric)]
+    return (batch.smoother[:, : pull.size] @ pull.reshape(-1)).reshape(prior.unit.shape)
+
+
 def smoother(prior: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]) -> Float[Array, "size size"]:
-    r"""$A = W^T W$ with $RR^T = \lambda + \gamma C^T Q^{-1} C$ and $W = R^{-1} C^T$: no inverse of $K$ is formed."""
-    c = prior.lower
-    weighted = c.T @ (c * (weight * prior.metric.reshape(-1))[:, None])
-    inner = add_diagonal(weighted, jnp.broadcast_to(regularization, c.shape[:1]))
-    w = half_solve(factor(inner)[0], c.T)
+    r"""$A = W^T W$ with $RR^T = \lambda + \gamma C^T Q^{-1} C$ and $W = R^{-1} C^T$: no inverse of $K$ is formed.
+
+    Where $Q^{-1}$ holds the first $m$ functionals only, $\gamma C^T Q^{-1} C$ is zero but for its first $m$ rows and columns,
+    made of the first $m$ of $C$: a factor of size $m$ is enough, and the other rows of $W$ are those of $C^T/\sqrt\lambda$.
+    """
+    c, m = prior.lower, prior.metric.size
+    corner = c[:m, :m]
+    weighted = corner.T @ (corner * (weight * prior.metric.reshape(-1))[:, None])
+    inner = add_diagonal(weighted, jnp.broadcast_to(regularization, (m,)))
+    w = jnp.concatenate([half_solve(factor(inner)[0], c[:, :m].T), c[:, m:].T / jnp.sqrt(regularization)])
     return w.T @ w
 
 

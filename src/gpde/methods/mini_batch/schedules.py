@@ -70,16 +70,35 @@ class Sampled(AbstractSchedule):
         return [float(self.function(middle)) for middle in _middles(num_steps, self.levels)]
 
 
-Weight = float | int | str | Callable[[float], float] | AbstractSchedule
-"""A number, a schedule, a function of the step, or a schedule in words: `"geometric(1e4, 1e8)"`."""
+class Raising(eqx.Module):
+    r"""From `first`, in units of $\lambda$, by `factor` whenever the run has come to rest at a weight (`raising.py`)."""
 
-_WORDS = {"constant": (Constant, 1, 1), "geometric": (Geometric, 2, 3), "polynomial": (Polynomial, 2, 3)}
+    first: float | int = 1e4
+    factor: float | int = 10**1.5
+
+    def __check_init__(self) -> None:
+        if not (math.isfinite(self.first) and self.first >= 0 and math.isfinite(self.factor) and self.factor > 1):
+            raise ValueError(
+                "`proximal_weight`: 'raising(first, factor)' needs a first weight >= 0 and a factor > 1; came "
+                f"{self.first!r} and {self.factor!r}."
+            )
 
 
-def schedule(weight: Weight) -> AbstractSchedule:
+Weight = float | int | str | Callable[[float], float] | AbstractSchedule | Raising
+"""A number, a schedule, a function of the step, or a schedule in words: `"geometric(1e4, 1e8)"`, `"raising(1e4, 30)"`."""
+
+_WORDS = {
+    "constant": (Constant, 1, 1),
+    "geometric": (Geometric, 2, 3),
+    "polynomial": (Polynomial, 2, 3),
+    "raising": (Raising, 0, 2),
+}
+
+
+def schedule(weight: Weight) -> AbstractSchedule | Raising:
     """The schedule that is meant."""
     match weight:
-        case AbstractSchedule():
+        case AbstractSchedule() | Raising():
             return weight
         case str():
             return _parsed(weight)
@@ -93,8 +112,9 @@ def schedule(weight: Weight) -> AbstractSchedule:
 
 
 def levels(weight: Weight, num_steps: int) -> tuple[Level, ...]:
-    """The levels of a run, each with its first step (from zero)."""
-    weights = schedule(weight).weights(num_steps)
+    """The levels of a run, each with its first step (from zero); of weights that raise themselves the first alone is known."""
+    found = schedule(weight)
+    weights = [found.first] if isinstance(found, Raising) else found.weights(num_steps)
     if not weights or not all(math.isfinite(w) and w >= 0 for w in weights):
         raise ValueError(f"`proximal_weight`: weights must be finite and >= 0; came {list(weights)}.")
     firsts = [round(num_steps * level / len(weights)) for level in range(len(weights))]
@@ -105,24 +125,24 @@ def _middles(num_steps: int, num_levels: int) -> list[float]:
     return [(level + 0.5) * num_steps / num_levels for level in range(num_levels)]
 
 
-def _parsed(text: str) -> AbstractSchedule:
+def _parsed(text: str) -> AbstractSchedule | Raising:
     found = re.fullmatch(r"\s*([a-z]+)\s*\((.*)\)\s*", text)
     try:
         if found is None:
             return Constant(float(text))
         make, fewest, most = _WORDS[found[1]]
-        numbers = [float(number) for number in found[2].split(",")]
+        numbers = [float(number) for number in found[2].split(",")] if found[2].strip() else []
         if not fewest <= len(numbers) <= most:
             raise ValueError
-        return make(*numbers[:2], *map(int, numbers[2:]))
     except (KeyError, ValueError):
         raise ValueError(_advice(text)) from None
+    return make(*numbers[:2], *map(int, numbers[2:]))
 
 
 def _advice(weight: object) -> str:
     return (
         "`proximal_weight` must be a number, a function of the step, a schedule, or one in words such as "
-        f"'geometric(1e4, 1e8)' or 'polynomial(1e3, 1)'; came {weight!r}."
+        f"'geometric(1e4, 1e8)', 'polynomial(1e3, 1)' or 'raising(1e4)'; came {weight!r}."
     )
 
 

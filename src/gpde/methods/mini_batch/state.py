@@ -7,27 +7,41 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gpde.methods.base import Setup
-from gpde.methods.mini_batch.factor_cache import FactorCache
+from gpde.methods.mini_batch.factor_cache import FactorCache, Rows
 from gpde.methods.mini_batch.going_on import Start
 from gpde.methods.mini_batch.proximal import ProximalProblem
+from gpde.methods.mini_batch.raising import Course, Phase
+from gpde.methods.mini_batch.rungs import Rung, rungs
 
 
 @dataclasses.dataclass
 class Work:
-    """The problem that each step solves on its batch, the batches of nearest points (None where others are drawn), and a memo
-    of their factors."""
+    """The problem that each step solves on its batch, where the points lie in the metric of the prior, the batches of nearest
+    points (None where others are drawn) of all sets of points, coarse to fine, a memo of their factors, and the way of weights
+    that raise themselves."""
 
     setup: Setup
     problem: ProximalProblem
+    coordinates: Float[np.ndarray, "points coordinates"]
     batches: Int[Array, "batches batch"] | None
+    rungs: tuple[Rung, ...]
     cache: FactorCache | None
+    course: Course | None
+
+    def nearest_batches(self, batch_size: int) -> tuple[Rows, Int[np.ndarray, "batches batch"]]:
+        """The batches of nearest points of all points, and where they are in the table of a run that has them."""
+        if self.batches is not None:
+            rows = self.rungs[-1].rows
+            return rows, np.asarray(self.batches)[rows.first : rows.first + rows.num]
+        (rung,), batches = rungs(self.coordinates, np.asarray(self.problem.table.part), batch_size, nested=False)
+        return rung.rows, batches
 
 
 class State(NamedTuple):
     r"""Latent values by point, the steps done and their losses, for every batch how often its nugget was raised.
 
     `output` is $z^{k^*}$ once it has been reached, where a random iterate is asked for. Batches are drawn by `seed`, after
-    those that `start` says an earlier run has taken.
+    those that `start` says an earlier run has taken. `phase` is that of weights that raise themselves.
     """
 
     values: Float[Array, "points operators"]
@@ -36,6 +50,7 @@ class State(NamedTuple):
     output: Float[Array, "points operators"] | None
     seed: int
     start: Start = Start()
+    phase: Phase | None = None
 
     @property
     def num_steps(self) -> int:

@@ -23,9 +23,14 @@ class Record(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Latent values by point, how often the nugget of each batch was raised, and the record."""
+    """Latent values by point, which of them a step has found (or someone has given), how often the nugget of each batch was
+    raised, and the record.
+
+    A value that nobody has found says nothing, and the proximal term does not hold it; it is found by a step around its point.
+    """
 
     values: Float[Array, "points operators"]
+    found: Bool[Array, " points"]
     raised: Int[Array, " batches"]
     record: Record
 
@@ -83,19 +88,24 @@ def take_steps(
     table = plan.table
     num_points = progress.values.shape[0]
 
-    def fresh(row: Array, level: Array) -> Batch:
-        return problem.batch(table[row], nugget * NUGGET_GROWTH ** level.astype(float), weight)
+    def fresh(row: Array, level: Array, found: Array) -> Batch:
+        prior = problem.prior(table[row], nugget * NUGGET_GROWTH ** level.astype(float))
+        return problem.holding(table[row], prior, found, weight)
 
-    def kept(row: Array, level: Array) -> Batch:
-        del level
-        assert factors is not None
-        return Batch(table[row], jax.tree.map(lambda leaf: leaf[row], factors.prior), factors.smoother[row])
+    def batch(row: Array, level: Array, found: Array) -> Batch:
+        """What is kept of a batch, and what has to be made: all, or only what changes where values have not been found."""
+        if factors is None:
+            return fresh(row, level, found)
 
-    def is_kept(row: Array, level: Array) -> Bool[Array, ""]:
-        assert factors is not None
-        return (row < factors.num) & (factors.level[jnp.minimum(row, factors.num - 1)] == level)
+        def kept(row: Array, level: Array, found: Array) -> Batch:
+            del level
+            assert factors is not None
+            whole = factors.batch(table[row], row)
+            return jax.lax.cond(jnp.all(found), lambda: whole, lambda: problem.holding(table[row], whole.prior, found, weight))
 
-    def until_good(row: Array, old: Array, step: Step, level: Array) -> tuple[Step, Array]:
+        return jax.lax.cond(factors.has(row, level), kept, fresh, row, level, found)
+
+    def until_good(row: Array, old: Array, found: Array, step: Step, level: Array) -> tuple[Step, Array]:
         """Tries a batch with larger nuggets until its step stays finite."""
 
         def failed(attempt: tuple[Step, Array]) -> Array:
@@ -103,24 +113,21 @@ def take_steps(
 
         def again(attempt: tuple[Step, Array]) -> tuple[Step, Array]:
             level = attempt[1] + 1
-            if factors is None:
-                batch = fresh(row, level)
-            else:
-                batch = jax.lax.cond(is_kept(row, level), kept, fresh, row, level)
-            return problem.step(batch, old, weight), level
+            return problem.step(batch(row, level, found), old, weight), level
 
         return jax.lax.while_loop(failed, again, (step, level))
 
-    def one(row: Array, old: Array, level: Array) -> tuple[Step, Array]:
+    def one(row: Array, old: Array, found: Array, level: Array) -> tuple[Step, Array]:
         none = Step(old, jnp.full((), jnp.nan), jnp.zeros((), dtype=int), jnp.zeros((), dtype=bool))
-        return until_good(row, old, none, level - 1)
+        return until_good(row, old, found, none, level - 1)
 
-    def several(rows: Array, olds: Array, levels: Array) -> tuple[Step, Array]:
+    def several(rows: Array, olds: Array, found: Array, levels: Array) -> tuple[Step, Array]:
         if factors is None:
-            batches = jax.vmap(fresh)(rows, levels)
+            batches = jax.vmap(fresh)(rows, levels, found)
         else:
-            all_kept = jnp.all(jax.vmap(is_kept)(rows, levels))
-            batches = jax.lax.cond(all_kept, jax.vmap(kept), jax.vmap(fresh), rows, levels)
+            all_kept = jnp.all(jax.vmap(factors.has)(rows, levels)) & jnp.all(found)
+            kept = eqx.Partial(lambda known, row, *_: known.batch(table[row], row), factors)
+            batches = jax.lax.cond(all_kept, jax.vmap(kept), jax.vmap(fresh), rows, levels, found)
         # Batched LAPACK calls that could run at once wait for each other for ever (jaxlib 0.10.2): first all factors.
         batches = jax.lax.optimization_barrier(batches)
         steps = jax.vmap(problem.step, in_axes=(0, 0, None))(batches, olds, weight)
@@ -128,17 +135,17 @@ def take_steps(
         return jax.lax.cond(
             jnp.all(steps.good),
             lambda: (steps, levels),
-            lambda: jax.lax.map(lambda lane: until_good(*lane), (rows, olds, steps, levels)),
+            lambda: jax.lax.map(lambda lane: until_good(*lane), (rows, olds, found, steps, levels)),
         )
 
     def body(index: Array, progress: Progress) -> Progress:
-        values, raised, record = progress
+        values, found, raised, record = progress
         if plan.groups.shape[1] == 1:
             number = plan.groups[index, 0]
             row = plan.rows[number]
             points, used = table[row], jnp.ones((), dtype=bool)
             old = values[points]
-            step, level = one(row, old, raised[row])
+            step, level = one(row, old, found[points], raised[row])
             keep = step.good
         else:
             number = plan.groups[index]
@@ -146,15 +153,16 @@ def take_steps(
             row = plan.rows[jnp.maximum(number, 0)]
             points = table[row]
             old = values[points]
-            step, level = several(row, old, raised[row])
+            step, level = several(row, old, found[points], raised[row])
             keep = step.good[:, None, None]
             points = jnp.where(used[:, None], points, num_points)  # writes beyond the end are dropped
         # A batch that fails with every nugget is skipped.
         values = values.at[points].set(jnp.where(keep, step.values, old), mode="drop")
+        found = found.at[jnp.where(step.good, points[..., 0], num_points)].set(True, mode="drop")
         raised = raised.at[jnp.where(used, row, raised.shape[0])].set(jnp.where(step.good, level, raised[row]), mode="drop")
         here = jnp.where(used, offset + number, record.loss.shape[0])
         loss = record.loss.at[here].set(jnp.where(step.good, step.loss, jnp.nan), mode="drop")
-        return Progress(values, raised, Record(loss, record.num_inner.at[here].set(step.num_inner, mode="drop")))
+        return Progress(values, found, raised, Record(loss, record.num_inner.at[here].set(step.num_inner, mode="drop")))
 
     return jax.lax.fori_loop(0, num_groups, body, progress)
 

@@ -1,0 +1,150 @@
+r"""Proximal weights that raise themselves.
+
+With a weight $\gamma$ the iterates first travel and then scatter, by an amount that falls as $\gamma$ grows. While they travel
+the changes over two sweeps have the same direction; when they scatter, $z^{k+1} - z^k$ and $z^k - z^{k-1}$ share $z^k$ with
+opposite signs and their product is negative: Pflug's sign that a stochastic iteration has come to rest (Non-asymptotic
+confidence bounds for stochastic approximation algorithms with constant step size, 1990). Then, and only then, the weight is
+raised. A sweep is one step around each point.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from gpde.collocation.neighbours import NeighbourIndex
+from gpde.collocation.point_table import PointTable
+from gpde.methods.mini_batch.factor_cache import FactorCache
+from gpde.methods.mini_batch.proximal import Anchors, ProximalProblem
+from gpde.methods.mini_batch.rungs import Rung, refined
+from gpde.methods.mini_batch.schedules import Raising
+
+# A coarse set of points is left when the weight would be raised so often, and after so many sweeps at the latest.
+_RAISES_ON_COARSE = 1
+_SWEEPS_ON_COARSE = 20
+# In units of λ and the prior: beyond it a weight on the rim is lost in rounding.
+_LARGEST_ON_RIM = 1e16
+
+
+class Phase(eqx.Module):
+    """Where a run is: how many finer sets of points there are, its weight, the sweeps done in all and on this set, the steps of
+    this one, how often the weight was raised on this set, at which points values have been found, the fields when the sweep
+    began, and the change over the one before it (None on a new set)."""
+
+    finer: int
+    weight: float
+    num_sweeps: int
+    num_sweeps_here: int
+    num_steps: int
+    num_raises: int
+    found: Bool[Array, " points"]
+    values: Float[Array, "points fields"]
+    change: Float[Array, "points fields"] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """The way of a run whose weights raise themselves: which batches a sweep takes, and what comes after it. `depth` is how far
+    points are from those whose values are known."""
+
+    problem: ProximalProblem
+    coordinates: Float[np.ndarray, "points coordinates"]
+    batches: Int[np.ndarray, "batches batch"]
+    depth: Float[np.ndarray, " points"] | None
+    rungs: tuple[Rung, ...]
+    cache: FactorCache | None
+    raising: Raising
+    tolerance: float
+    replacement: bool
+    nugget: float
+    max_escalations: int
+
+    def begin(self, values: Float[Array, "points operators"], *, given: bool) -> Phase:
+        """The first sweep: from given values over all points, from none on the coarsest set. A batch of all points has nothing
+        to hold on to."""
+        alone = self.rungs[-1].rows.num == 1
+        weight = 0.0 if alone else self.raising.first * float(self.problem.regularization)
+        found = jnp.full(len(values), given)
+        return Phase(0 if given else len(self.rungs) - 1, weight, 0, 0, 0, 0, found, self._fields(values), None)
+
+    def rung(self, phase: Phase) -> Rung:
+        return self.rungs[-1 - phase.finer]
+
+    def rows(self, phase: Phase, seed: int) -> Int[np.ndarray, " steps"]:
+        """The batches left of a sweep, rows of the table: it takes each of its set's once, or as many drawn independently. The
+        first sweep of all goes from the points whose values are known to those farthest from them."""
+        rng, (first, num) = np.random.default_rng([seed, phase.num_sweeps]), self.rung(phase).rows
+        if phase.num_sweeps == 0 and self.depth is not None and not self.replacement:
+            return first + np.argsort(self.depth[self.rung(phase).points][:num], kind="stable")[phase.num_steps :]
+        return first + (rng.integers(num, size=num) if self.replacement else rng.permutation(num))[phase.num_steps :]
+
+    def after(
+        self, phase: Phase, values: Float[Array, "points operators"], found: Bool[Array, " points"], num_steps: int
+    ) -> tuple[Phase, Float[Array, "points operators"], dict[str, Any] | None, bool]:
+        """The phase after so many steps more, and its values; where that ended a sweep, what it did, and whether it was the
+        last."""
+        num_steps += phase.num_steps
+        if num_steps < self.rung(phase).rows.num:
+            return dataclasses.replace(phase, num_steps=num_steps, found=found), values, None, False
+        change, moved, travelling = self._change(phase, values)
+        told = {"weight": phase.weight, "num_points": len(self.rung(phase).points), "change": moved}
+        metric = self.problem.metric
+        ratio = float(metric.ratio) if isinstance(metric, Anchors) else 1.0
+        largest = _LARGEST_ON_RIM * float(self.problem.regularization) / ratio
+        done = moved <= self.tolerance or (not travelling and phase.weight >= largest)
+        if phase.finer:
+            done |= not travelling and phase.num_raises >= _RAISES_ON_COARSE
+            done |= phase.num_sweeps_here + 1 >= _SWEEPS_ON_COARSE
+        if done and phase.finer:
+            values = self._on_finer(phase, values)
+            found = found.at[self.rungs[-phase.finer].points].set(True)
+            after = Phase(phase.finer - 1, phase.weight, phase.num_sweeps + 1, 0, 0, 0, found, self._fields(values), None)
+            return after, values, told, False
+        raised = not travelling and not done
+        if raised or not bool(jnp.all(phase.found[self.rung(phase).points])):
+            change = None  # a sweep from nothing, or at another weight, has no direction that the next could go on in
+        weight = min(phase.weight * self.raising.factor, largest) if raised else phase.weight
+        here, num_raises = phase.num_sweeps_here + 1, phase.num_raises + raised
+        after = Phase(phase.finer, weight, phase.num_sweeps + 1, here, 0, num_raises, found, self._fields(values), change)
+        return after, values, told, done
+
+    def _change(
+        self, phase: Phase, values: Float[Array, "points operators"]
+    ) -> tuple[Float[Array, "points fields"], float, bool]:
+        """The change over a sweep, its root mean square relative to the size of each field, and whether it went on with the one
+        before."""
+        own, fields = jnp.asarray(self.rung(phase).points), self._fields(values)
+        size = jnp.sqrt(jnp.mean(fields[own] ** 2, axis=0))
+        change, unit = fields - phase.values, jnp.where(size > 0, size, 1.0)[None]
+        moved = float(jnp.sqrt(jnp.mean((change[own] / unit) ** 2)))
+        return change, moved, phase.change is None or float(jnp.sum(change * phase.change / unit**2)) > 0
+
+    def on_finest(self, phase: Phase, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
+        """Values at all points, predicted from those of the set of points that a run is on."""
+        while phase.finer:
+            values = self._on_finer(phase, values)
+            phase = dataclasses.replace(phase, finer=phase.finer - 1)
+        return values
+
+    def _on_finer(self, phase: Phase, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
+        coarse, fine = self.rung(phase), self.rungs[-phase.finer]
+        factors = None if self.cache is None else self.cache.at(phase.weight, coarse.rows)
+        return refined(
+            self.problem, self.coordinates, self.batches, coarse, fine, factors, values, phase.weight, self.nugget,
+            self.max_escalations,
+        )  # fmt: skip
+
+    def _fields(self, values: Float[Array, "points operators"]) -> Float[Array, "points fields"]:
+        """The values of the fields: the first of a point's latent values."""
+        return values[:, : self.problem.table.collocation.num_fields]
+
+
+def depth(coordinates: Float[np.ndarray, "points coordinates"], table: PointTable) -> Float[np.ndarray, " points"] | None:
+    """How far points are from those whose value an equation fixes; None where there are none."""
+    parts = table.collocation.parts
+    known = [k for k, part in enumerate(parts) if not part.noisy and any(kind.dirichlet for kind in part.reading.kinds)]
+    fixed = np.isin(np.asarray(table.part), known)
+    return NeighbourIndex(coordinates[fixed]).nearest(coordinates, 1)[0][:, 0] if fixed.any() else None

@@ -1,0 +1,268 @@
+"""Anchored batches: their step, their fixed point, weights that raise themselves, coarse to fine, and how far that gets."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gpde.collocation.collocation import collocate
+from gpde.domains import Box
+from gpde.functionals.functionals import Functionals, gram
+from gpde.gallery import get
+from gpde.kernels import Gaussian
+from gpde.methods import FullBatch, MiniBatch
+from gpde.methods.base import Setup
+from gpde.methods.mini_batch.factor_cache import Rows
+from gpde.methods.mini_batch.proximal import Anchors
+from gpde.methods.mini_batch.rungs import rungs
+from gpde.methods.mini_batch.stepping import Progress, Record, plan, take_steps
+from gpde.operators import laplacian, partial
+from gpde.outcomes import Outcome
+from gpde.problem.problem import Problem
+from gpde.solution._solve import solve
+from gpde.solution.errors import reference_values
+
+# One linear equation in one dimension with both u and u_xx in it, 24 points, batches of 8: maps can be composed densely.
+M, NUGGET, RATIO = 8, 1e-6, 50.0
+
+
+def line(u, x):
+    return -partial(u, 0, 0)(x) + (1 + x[0]) * u(x) - jnp.sin(5 * x[0])
+
+
+LINE = Problem(Box(0.0, 1.0), {"interior": line, "boundary": lambda u, x: u(x) - x[0]})
+
+
+@pytest.fixture(scope="module")
+def work():
+    setup = Setup(collocate(LINE, LINE.sample(22, 2, seed=3)), (Gaussian(0.2),), NUGGET)
+    return MiniBatch(batch_size=M, rim_ratio=RATIO).prepare(setup)
+
+
+jitted_gram, linearized = eqx.filter_jit(gram), eqx.filter_jit(lambda problem, *batch: problem.linearized(*batch))
+
+
+def local_energy(work, points):
+    """Mean and precision of a batch's values given its equations, by dense linear algebra."""
+    setup, table = work.setup, work.problem.table
+    x = jnp.asarray(np.asarray(table.points)[points])
+    active = np.asarray(table.active)[points].T.reshape(-1)
+    K = np.asarray(jitted_gram(setup.kernels, Functionals(table.operators, (x,) * table.num_operators)))
+    K = K + np.diag(np.repeat(NUGGET * np.asarray(work.problem.nugget_scale), M))
+    zero = jnp.zeros((M, table.num_operators))
+    psi, residual = linearized(work.problem, jnp.asarray(points), zero, jnp.ones((table.num_operators, M)))
+    rows = np.concatenate([np.diag(np.asarray(block)) for block in psi[0]], axis=1)[:, active]
+    K, b = K[np.ix_(active, active)], -np.asarray(residual)[0]
+    gain = np.linalg.solve(rows @ K @ rows.T, rows @ K).T
+    mean, S = gain @ b, K - gain @ rows @ K
+    return mean[:M], S[:M, :M]
+
+
+def weights_of(work, size=M):
+    metric = work.problem.metric
+    assert isinstance(metric, Anchors)
+    return np.asarray(metric.metric(size))[0]
+
+
+def test_half_of_a_batch_is_core_and_a_batch_of_all_points_has_no_rim(work):
+    np.testing.assert_array_equal(weights_of(work), [1.0] * 4 + [RATIO] * 4)
+    np.testing.assert_array_equal(weights_of(work, 24), np.ones(24))
+
+
+def affine_step(work, points, weight):
+    """A step on a batch as v -> G v + c, formula (1) of the derivation."""
+    mean, S = local_energy(work, points)
+    held = weight * np.diag(weights_of(work))
+    # (S⁻¹ + γD)⁻¹ S⁻¹ without an inverse of S, which is singular where an equation fixes a value.
+    share = np.linalg.inv(np.eye(M) + S @ held)
+    G, c = np.eye(24), np.zeros(24)
+    G[np.ix_(points, points)] = np.eye(M) - share
+    c[points] = share @ mean
+    return G, c
+
+
+def in_order(work, values, weight, num_sweeps):
+    """Sweeps in which every batch is stepped in the order of its row."""
+    num = 24
+    progress = Progress(values, jnp.ones(num, bool), jnp.zeros(num, int), Record(jnp.zeros(num), jnp.zeros(num, int)))
+    steps, groups = plan(work.batches, np.arange(num), 1, num)
+    for _ in range(num_sweeps):
+        progress = take_steps(
+            work.problem,
+            None,
+            steps,
+            progress,
+            jnp.asarray(groups),
+            jnp.asarray(0),
+            jnp.asarray(weight),
+            jnp.asarray(NUGGET),
+            0,
+        )
+    return progress.values
+
+
+def test_iterating_on_a_linear_problem_ends_at_the_fixed_point_solved_for_directly(work):
+    weight = 30.0
+    G, c = np.eye(24), np.zeros(24)
+    for points in np.asarray(work.batches):
+        step, shift = affine_step(work, points, weight)
+        G, c = step @ G, step @ c + shift
+    expected = np.linalg.solve(np.eye(24) - G, c)
+    assert np.abs(np.linalg.eigvals(G)).max() < 1
+    reached = np.asarray(in_order(work, jnp.zeros((24, work.problem.table.num_operators)), weight, 60))[:, 0]
+    np.testing.assert_allclose(reached, expected, atol=1e-6 * np.abs(expected).max())
+    # Where it rests for large weights, (2): fewer than all of it depends on the order, and less the larger the weight.
+    total, pull = np.zeros((24, 24)), np.zeros(24)
+    for points in np.asarray(work.batches):
+        mean, S = local_energy(work, points)
+        free = np.diag(S) > 1e-12
+        row = np.zeros((M, M))
+        row[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
+        row = row / weights_of(work)[:, None]
+        total[np.ix_(points, points)] += row
+        pull[points] += row @ mean
+    fixed = np.asarray(work.problem.table.part) > 0
+    total[fixed], pull[fixed] = np.eye(24)[fixed], np.asarray(work.problem.table.points)[fixed, 0]
+    limit = np.linalg.solve(total, pull)
+    distances = []
+    for large in (1e7, 1e8):
+        G, c = np.eye(24), np.zeros(24)
+        for points in np.asarray(work.batches):
+            step, shift = affine_step(work, points, large)
+            G, c = step @ G, step @ c + shift
+        distances.append(np.abs(np.linalg.solve(np.eye(24) - G, c) - limit).max())
+    assert distances[1] < 0.3 * distances[0] < 0.3 * np.abs(limit).max()
+
+
+def test_with_the_core_as_all_of_the_batch_it_is_the_uniform_method_on_values():
+    setup = Setup(collocate(LINE, LINE.sample(22, 2, seed=3)), (Gaussian(0.2),), NUGGET)
+    sizes = setup.collocation.functionals.sizes
+    own = np.concatenate([np.full(sizes[0], 1.0 + NUGGET), np.full(sum(sizes[1:]), 1e20)])
+    reached = []
+    for metric in ("anchored", own):
+        method = MiniBatch(batch_size=M, num_steps=200, proximal_weight=10.0, proximal_metric=metric, core_share=1.0)
+        work = method.prepare(setup)
+        state = method.init(work, None, seed=0)
+        for _ in range(20):
+            state, *_ = method.step(work, state)
+        reached.append(np.asarray(state.values)[:, 0])
+    np.testing.assert_allclose(reached[0], reached[1], atol=1e-9)
+
+
+def test_one_batch_of_all_points_is_the_full_gp_and_says_it_converged():
+    problem = get("elliptic").build(amplitude=0.5)
+    arguments: dict[str, Any] = {"kernel": Gaussian(0.3), "num_interior": 30, "num_boundary": 20, "nugget": 1e-8}
+    full = solve(problem, method=FullBatch(constraints="eliminate", tolerance=1e-12), **arguments)
+    mini = solve(problem, method=MiniBatch(batch_size=64, num_steps=100), **arguments)
+    assert mini.result.outcome is Outcome.CONVERGED
+    x = np.random.default_rng(0).random((40, 2))
+    np.testing.assert_allclose(mini(x), full(x), atol=1e-5)
+
+
+def truth_at(problem, x):
+    found = reference_values(problem, x)
+    assert found is not None
+    return found[:, 0]
+
+
+def test_a_run_comes_nearer_to_the_full_gp_than_with_the_uniform_metric_and_tells_its_sweeps():
+    # 400 points: one thinned set of 100, then all.
+    problem = get("elliptic").build(amplitude=0.5)
+    arguments: dict[str, Any] = {"num_interior": 320, "num_boundary": 80, "nugget": 1e-10, "kernel": Gaussian(0.3)}
+    settings: dict[str, Any] = {"batch_size": 24, "num_steps": 6000}
+    mini = solve(problem, method=MiniBatch(**settings), **arguments)
+    uniform = solve(problem, method=MiniBatch(**settings, proximal_metric="gram-diagonal"), **arguments)
+    x = problem.domain.grid((25, 25))
+    truth = truth_at(problem, x)
+    errors = [np.sqrt(np.mean((s(x) - truth) ** 2)) for s in (mini, uniform)]
+    assert errors[0] < 0.01
+    assert errors[0] < 0.1 * errors[1]
+    sweeps = [sweep for info in mini.history for sweep in info["sweeps"]]
+    assert [sweep["num_points"] for sweep in sweeps[:2]] == [100, 100]
+    assert sweeps[-1]["num_points"] == 400
+    weights = [sweep["weight"] for sweep in sweeps]
+    assert weights == sorted(weights)
+    assert weights[-1] > 100 * weights[0]
+    # Ended where it was, on the thinned set, a run has a solution everywhere all the same.
+    short = solve(problem, method=MiniBatch(batch_size=24, num_steps=250), **arguments)
+    assert {sweep["num_points"] for info in short.history for sweep in info["sweeps"]} == {100}
+    assert np.abs(short(x) - truth).max() < 0.5
+
+
+@pytest.mark.slow
+def test_on_the_elliptic_example_of_the_paper_it_converges():
+    problem = get("elliptic").build()
+    mini = solve(problem, method=MiniBatch(num_steps=20_000), num_interior=900, num_boundary=300, nugget=1e-13)
+    assert mini.result.outcome is Outcome.CONVERGED
+    x = np.random.default_rng(3).random((500, 2))
+    truth = truth_at(problem, x)
+    error = np.abs(mini(x) - truth)
+    assert np.sqrt(np.mean(error**2)) < 4e-6
+
+
+def test_two_runs_one_after_the_other_give_the_bits_of_one():
+    problem = get("elliptic").build(amplitude=0.5)
+    arguments: dict[str, Any] = {"num_interior": 60, "num_boundary": 40, "nugget": 1e-8, "kernel": Gaussian(0.3), "seed": 2}
+
+    def run(num_steps, **more):
+        return solve(problem, method=MiniBatch(batch_size=16, num_steps=num_steps, memory_budget=50), **arguments, **more)
+
+    half = run(150)
+    np.testing.assert_array_equal(run(250, initial=half).latent, run(400).latent)
+
+
+def test_sets_of_points_are_nested_keep_every_part_and_their_batches_stay_inside():
+    rng = np.random.default_rng(0)
+    coordinates = np.concatenate([5 * rng.random((1600, 2)), np.stack([5 * rng.random(400), np.zeros(400)], axis=1)])
+    part = np.repeat([0, 1], [1600, 400])
+    sets, batches = rungs(coordinates, part, 20, nested=True)
+    assert [len(rung.points) for rung in sets] == [500, 2000]
+    assert set(sets[0].points) < set(sets[1].points)
+    assert np.sum(part[sets[0].points]) == pytest.approx(100, abs=5)
+    assert [rung.rows for rung in sets] == [Rows(0, 500), Rows(500, 2000)]
+    assert set(batches[:500].reshape(-1)) <= set(sets[0].points)
+    np.testing.assert_array_equal(batches[500:, 0], np.arange(2000))
+    # Four times as far apart a kernel could not follow the thinned set.
+    assert len(rungs(4 * coordinates, part, 20, nested=True)[0]) == 1
+
+
+def test_weights_that_raise_themselves_need_sweeps_to_go_by():
+    with pytest.raises(ValueError, match="weights that raise themselves go by sweeps"):
+        MiniBatch(sampler="uniform", proximal_weight="raising(1e3)")
+    with pytest.raises(ValueError, match="a factor > 1"):
+        MiniBatch(proximal_weight="raising(1e3, 1)")
+    with pytest.raises(ValueError, match="`core_share` is a share of the batch"):
+        MiniBatch(core_share=1.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", [1, 2])
+def test_a_system_and_a_fourth_order_equation_come_near_the_full_gp(fields):
+    if fields == 2:
+        problem = Problem(
+            Box((0.0, 0.0), (1.0, 1.0)),
+            {
+                "interior": [
+                    lambda u, v, x: -laplacian(u)(x) + v(x) - 3.0,
+                    lambda u, v, x: -laplacian(v)(x) + u(x) ** 2 - x[0],
+                ],
+                "boundary": [lambda u, v, x: u(x) - x[0], lambda u, v, x: v(x)],
+            },
+            fields=("u", "v"),
+        )
+        arguments: dict[str, Any] = {"kernel": Gaussian(0.4), "num_interior": 200, "num_boundary": 80, "nugget": 1e-10}
+    else:
+        problem = Problem(
+            Box(0.0, 1.0),
+            {
+                "interior": lambda u, x: partial(u, 0, 0, 0, 0)(x) + u(x) ** 3 - 100.0,
+                "boundary": [lambda u, x: u(x), lambda u, x: partial(u, 0)(x)],
+            },
+        )
+        arguments = {"kernel": Gaussian(0.2), "num_interior": 98, "num_boundary": 2, "nugget": 1e-12}
+    full = solve(problem, method=FullBatch(), **arguments)
+    mini = solve(problem, method=MiniBatch(batch_size=32, num_steps=8000), **arguments)
+    x = np.random.default_rng(0).random((50, problem.domain.dim))
+    assert np.abs(mini(x) - full(x)).max() < 1e-3 * np.abs(full(x)).max()
