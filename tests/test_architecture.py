@@ -109,6 +109,36 @@ def test_a_module_imports_only_from_those_above_it():
     assert not offences, "\n".join(offences)
 
 
+# Every problem, experiment, benchmark and method has these, and means the same by them; a command is called as its function.
+SHARED_ROLES = {"State", "Work", "solve"}
+ONE_FILE_EACH = ("gallery", "paper", "benchmarks")
+
+
+def public_names(source: str) -> set[str]:
+    """What a module defines at its top level without an underscore."""
+    names: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_a_name_is_defined_in_one_module():
+    assert public_names("a = 1\n_b = 2\nclass C: ...\ndef d(): ...\ne: int = 3") == {"a", "C", "d", "e"}
+    modules: dict[str, list[str]] = {}
+    for path in sources():
+        module = module_name(path)
+        if path.name != "__init__.py" and layer(module) not in ONE_FILE_EACH:
+            for name in public_names(path.read_text(encoding="utf-8")) - SHARED_ROLES:
+                modules.setdefault(name, []).append(module)
+    repeated = {name: where for name, where in modules.items() if len(where) > 1}
+    assert not repeated
+
+
 def test_methods_do_not_import_each_other():
     offences = []
     for path in sources():

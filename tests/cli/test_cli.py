@@ -393,7 +393,7 @@ def test_info_and_predict_open_the_file_once(solved, monkeypatch):
     from gpde.solution import files
 
     opened = []
-    once = files.read
+    once = files.read_file
     monkeypatch.setattr(files, "read", lambda path: opened.append(path) or once(path))
     run("info", solved[1] / "solution.npz")
     predicted(solved, "0.5,0.5\n")

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpde.functionals.functionals import Functionals, block, covariance, gram, measure, variances
+from gpde.functionals.functionals import Functionals, block, covariance, gram, measure, prior_variances
 from gpde.kernels import Gaussian, Matern
 from gpde.operators import laplacian, partial
 
@@ -74,7 +74,7 @@ def test_a_gram_matrix_is_the_covariance_of_functionals_with_themselves():
     np.testing.assert_allclose(matrix, both, rtol=1e-12, atol=1e-11)
     np.testing.assert_array_equal(matrix, matrix.T)
     assert np.linalg.eigvalsh(matrix).min() > 0
-    np.testing.assert_allclose(np.concatenate(variances(KERNELS, functionals)), np.diag(matrix), rtol=1e-12)
+    np.testing.assert_allclose(np.concatenate(prior_variances(KERNELS, functionals)), np.diag(matrix), rtol=1e-12)
 
 
 def test_functionals_know_their_sizes():

@@ -11,7 +11,7 @@ import pytest
 from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, gram
 from gpde.kernels import Gaussian
-from gpde.linalg.cholesky import factor, half_solve, large_factor, nugget_levels, nugget_scale, solve
+from gpde.linalg.cholesky import cholesky_solve, factor, half_solve, large_factor, nugget_levels, nugget_scale
 
 RNG = np.random.default_rng(0)
 POINTS = jnp.asarray(RNG.random((6, 2)))
@@ -47,7 +47,7 @@ def test_the_factor_of_a_large_matrix_is_made_from_its_upper_triangle(size):
     lower, good = jax.jit(large_factor)(jnp.triu(matrix))
     assert good
     np.testing.assert_allclose(np.tril(lower), np.linalg.cholesky(matrix), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(matrix @ solve(lower, matrix[0]), matrix[0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(matrix @ cholesky_solve(lower, matrix[0]), matrix[0], rtol=1e-8, atol=1e-8)
 
 
 def test_the_factor_of_a_large_matrix_can_be_the_first_thing_a_process_asks_of_lapack():
@@ -81,7 +81,7 @@ def test_a_gram_matrix_of_repeated_points_needs_its_nugget():
 def test_solves_agree_with_the_inverse():
     matrix, rhs = positive_definite(6), jnp.asarray(RNG.normal(size=(6, 2)))
     lower, _ = factor(matrix)
-    np.testing.assert_allclose(solve(lower, rhs), np.linalg.inv(matrix) @ rhs, rtol=1e-9)
+    np.testing.assert_allclose(cholesky_solve(lower, rhs), np.linalg.inv(matrix) @ rhs, rtol=1e-9)
     half = half_solve(lower, rhs[:, 0])
     np.testing.assert_allclose(half @ half, rhs[:, 0] @ np.linalg.inv(matrix) @ rhs[:, 0], rtol=1e-9)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpde.linalg import BlockSum, Direct, Schwarz
 from gpde.linalg.block_sum import product
-from gpde.linalg.dissection import plan
+from gpde.linalg.dissection import dissect
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ clouds = st.tuples(st.integers(0, 99), st.integers(30, 400), st.integers(1, 3), 
 @given(clouds)
 def test_every_unknown_is_eliminated_once_and_every_block_belongs_to_one_front_that_holds_it(cloud):
     rows, coordinates = patches_on(*cloud)
-    elimination = plan(rows, coordinates)
+    elimination = dissect(rows, coordinates)
     assert np.array_equal(np.sort(elimination.order), np.arange(len(coordinates)))
     assert np.array_equal(elimination.order[elimination.position[:-1]], np.arange(len(coordinates)))
     assert [f.first for f in elimination.fronts[1:]] == [f.last for f in elimination.fronts[:-1]]
@@ -186,7 +186,7 @@ def test_a_shift_in_one_front_is_made_good_for_in_all(system):
     # One value's pivot all but vanishes: what eliminates before it leaves rounding errors, here of the wrong sign.
     blocks = np.concatenate([matrix.blocks, np.zeros((1, 8, 8))])
     rows = np.concatenate([matrix.rows, np.full((1, 8), 599, dtype=np.int32)])
-    last = plan(rows, points).order[0]
+    last = dissect(rows, points).order[0]
     schur = 1.0 / np.linalg.inv(dense)[last, last]
     blocks[-1, 0, 0] = -schur * (1 + 1e-10)
     rows[-1, 0] = last
@@ -201,7 +201,7 @@ def test_a_shift_in_one_front_is_made_good_for_in_all(system):
 def test_blocks_that_hold_everything_are_not_cut():
     root = np.random.default_rng(5).normal(size=(400, 400))
     whole = BlockSum((root @ root.T + np.eye(400))[None], np.arange(400, dtype=np.int32)[None], 400)
-    elimination = plan(whole.rows, np.random.default_rng(6).uniform(size=(400, 2)))
+    elimination = dissect(whole.rows, np.random.default_rng(6).uniform(size=(400, 2)))
     assert len(elimination.fronts) == 1
     assert elimination.num_entries == 400**2
 

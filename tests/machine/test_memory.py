@@ -102,7 +102,7 @@ def test_the_limits_of_a_container_count_in_both_versions_of_control_groups(tmp_
     monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=16e9, available=12e9))
     for swap, expected in ((0.0, 1.5e9), (3e9, 4.5e9)):
         monkeypatch.setattr(psutil, "swap_memory", lambda swap=swap: types.SimpleNamespace(free=swap))
-        assert (memory.total(), memory.available()) == (2e9, expected)
+        assert (memory.total_bytes(), memory.available()) == (2e9, expected)
 
 
 def test_where_there_are_no_control_groups_the_machine_counts(tmp_path):

@@ -14,10 +14,10 @@ from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.methods import FullBatch, MiniBatch
 from gpde.methods.base import Setup
-from gpde.methods.mini_batch.factor_cache import Rows
+from gpde.methods.mini_batch.factor_cache import BatchRange
 from gpde.methods.mini_batch.proximal import Anchors
 from gpde.methods.mini_batch.rungs import rungs
-from gpde.methods.mini_batch.stepping import Progress, Record, plan, take_steps
+from gpde.methods.mini_batch.stepping import Record, Stepped, plan, take_steps
 from gpde.operators import laplacian, partial
 from gpde.outcomes import Outcome
 from gpde.problem.problem import Problem
@@ -86,7 +86,7 @@ def affine_step(work, points, weight):
 def in_order(work, values, weight, num_sweeps):
     """Sweeps in which every batch is stepped in the order of its row."""
     num = 24
-    progress = Progress(values, jnp.ones(num, bool), jnp.zeros(num, int), Record(jnp.zeros(num), jnp.zeros(num, int)))
+    progress = Stepped(values, jnp.ones(num, bool), jnp.zeros(num, int), Record(jnp.zeros(num), jnp.zeros(num, int)))
     steps, groups = plan(work.batches, np.arange(num), 1, num)
     for _ in range(num_sweeps):
         progress = take_steps(
@@ -221,7 +221,7 @@ def test_sets_of_points_are_nested_keep_every_part_and_their_batches_stay_inside
     assert [len(rung.points) for rung in sets] == [500, 2000]
     assert set(sets[0].points) < set(sets[1].points)
     assert np.sum(part[sets[0].points]) == pytest.approx(100, abs=5)
-    assert [rung.rows for rung in sets] == [Rows(0, 500), Rows(500, 2000)]
+    assert [rung.rows for rung in sets] == [BatchRange(0, 500), BatchRange(500, 2000)]
     assert set(batches[:500].reshape(-1)) <= set(sets[0].points)
     np.testing.assert_array_equal(batches[500:, 0], np.arange(2000))
     # Four times as far apart a kernel could not follow the thinned set.

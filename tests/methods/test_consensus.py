@@ -440,7 +440,7 @@ def test_after_a_first_step_that_was_shortened_the_function_has_the_values():
 
 def test_a_step_to_where_the_equations_are_not_finite_is_not_the_limit_of_rounding(monkeypatch):
     # No step is accepted, and all of them are short: that is convergence only where the equations are numbers.
-    original = consensus.line_search
+    original = consensus.shortened
 
     def rejecting(*arguments):
         damped, _ = original(*arguments)
@@ -449,7 +449,7 @@ def test_a_step_to_where_the_equations_are_not_finite_is_not_the_limit_of_roundi
 
     settings = {"num_interior": 20, "num_boundary": 2, "nugget": 1e-10, "method": Consensus(batch_size=8)}
     there = gpde.solve(LINE, gpde.Gaussian(0.3), **settings)
-    monkeypatch.setattr(consensus, "line_search", rejecting)
+    monkeypatch.setattr(consensus, "shortened", rejecting)
     solution = gpde.solve(LINE, gpde.Gaussian(0.3), initial=there, **settings)
     assert solution.result.outcome is Outcome.NOT_FINITE
 

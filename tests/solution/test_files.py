@@ -159,7 +159,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_file_of_a_later_format_says_so(path):
-    header, arrays = files.read(path)
+    header, arrays = files.read_file(path)
     files.write(path, {**header, "format": files.FORMAT + 1}, arrays)
     with pytest.raises(ValueError, match=f"format {files.FORMAT + 1}"):
         load(path)
@@ -306,7 +306,7 @@ def test_a_domain_of_the_user_is_itself_where_its_class_is_known_and_else_the_bo
     assert isinstance(loaded.domain.space, Interval)
     assert loaded.result == solution.result
 
-    header, arrays = files.read(tmp_path / "u.npz")
+    header, arrays = files.read_file(tmp_path / "u.npz")
     elsewhere = json.dumps(header).replace(f"{__name__}:Interval", "elsewhere:Interval")
     files.write(tmp_path / "u.npz", json.loads(elsewhere), arrays)
     loaded = load(tmp_path / "u.npz")
@@ -426,7 +426,7 @@ def test_a_missing_directory_is_named(solution, tmp_path):
 
 
 def test_the_settings_of_a_method_are_in_the_file(path):
-    header, arrays = files.read(path)
+    header, arrays = files.read_file(path)
     assert files.decode(header["settings"], arrays)["max_steps"] == FullBatch().max_steps
 
 

@@ -117,7 +117,9 @@ def test_a_pin_on_the_boundary_is_no_condition_of_that_side():
 def test_from_the_third_window_on_nothing_compiles(monkeypatch):
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, _, **__: compiled.append(event) if event == "/jax/core/compile/backend_compile_duration" else None
+        lambda event, duration_secs, **kwargs: (
+            compiled.append(event) if event == "/jax/core/compile/backend_compile_duration" else None
+        )
     )
     counts = []
 

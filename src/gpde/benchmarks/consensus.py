@@ -47,7 +47,7 @@ def assembly(quick: bool) -> Table:
     matrix = np.random.default_rng(0).normal(size=(size, size))
 
     def multiply() -> None:
-        matrix @ matrix
+        _ = matrix @ matrix
 
     peak = 2 * size**3 / best(multiply, 3)
 

@@ -63,7 +63,7 @@ def scipy_steps(gram: np.ndarray, num_interior: int, num_steps: int) -> None:
         system[:, :num_interior] -= rows[:, num_points:]
         system[np.diag_indices(num_points)] += 1e-6 * system.diagonal()
         dual = cho_solve(cho_factor(system, lower=True, check_finite=False), np.ones(num_points), check_finite=False)
-        gram @ np.concatenate([a * dual[:num_interior], dual[num_interior:], -dual[:num_interior]])
+        _ = gram @ np.concatenate([a * dual[:num_interior], dual[num_interior:], -dual[:num_interior]])
 
 
 def seconds(call: Callable[..., object], *arguments: object) -> float:

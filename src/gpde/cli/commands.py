@@ -83,7 +83,7 @@ def solve(
         str, typer.Argument(metavar="NAME|FILE.py", help="A problem of the gallery, or a file that defines `problem`.")
     ],
     method: flags.MethodName = None,
-    functionals: flags.Functionals = "minimal",
+    functionals: flags.FunctionalsChoice = "minimal",
     nugget: flags.Nugget = None,
     num_interior: flags.NumInterior = None,
     num_boundary: flags.NumBoundary = None,
@@ -341,10 +341,10 @@ def info(file: SavedSolution) -> None:
         from rich.table import Table
 
         from gpde.kernels.text import kernels_text
-        from gpde.solution.files import read
+        from gpde.solution.files import read_file
         from gpde.solution.solution import restored
 
-        header, arrays = read(file)
+        header, arrays = read_file(file)
         solution = restored(header, arrays, file)
         grid = Table(show_header=False, box=None, pad_edge=False)
         grid.add_column(style="cyan", no_wrap=True)

@@ -125,7 +125,7 @@ _METHOD, _POINTS, _KERNEL, _OUTPUT = "Method", "Points", "Kernel", "Output"
 MethodName = Annotated[
     str | None, _option(text=f"{', '.join(METHODS)}. [default: by the number of points]", panel=_METHOD, metavar="NAME")
 ]
-Functionals = Annotated[
+FunctionalsChoice = Annotated[
     str, _option(text="minimal, or derivatives: every derivative apart, as in the paper. [default: minimal]", panel=_METHOD)
 ]
 Nugget = Annotated[float | None, _option(text="What is added to the diagonal of covariances, relative to it.", panel=_METHOD)]

@@ -20,7 +20,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import BlockGram, Layout, add_diagonal, join_upper
 from gpde.functionals.combinations import combined, total
 from gpde.functionals.functionals import Functionals, measure
-from gpde.problem.problem import Condition, Points, Problem
+from gpde.problem.problem import Condition, PointsByPart, Problem
 
 
 class Part(eqx.Module):
@@ -72,7 +72,7 @@ class Part(eqx.Module):
         return without.at[:, chosen].set(solved)
 
 
-Terms = list[tuple[slice, Float[Array, " _"]]]
+RowTerms = list[tuple[slice, Float[Array, " _"]]]
 """One equation on the points of its part: for each operator, where its values lie and their coefficients."""
 
 
@@ -87,7 +87,7 @@ class Table(eqx.Module):
         return self.coefficients.shape[0]
 
     @property
-    def terms(self) -> list[Terms]:
+    def terms(self) -> list[RowTerms]:
         places = [slice(start, start + self.num_points) for start in self.starts]
         return [
             [(place, self.coefficients[:, e, k]) for k, place in enumerate(places)] for e in range(self.coefficients.shape[1])
@@ -153,7 +153,7 @@ class Rows(eqx.Module):
         )
 
     @property
-    def _terms(self) -> list[Terms]:
+    def _terms(self) -> list[RowTerms]:
         """Equation by equation, in the order of every vector over equations."""
         return [terms for table in self.tables for terms in table.terms]
 
@@ -248,7 +248,7 @@ class Collocation(eqx.Module):
         return measure(self.functionals, fields)
 
 
-def collocate(problem: Problem, points: Points, functionals: str = "minimal") -> Collocation:
+def collocate(problem: Problem, points: PointsByPart, functionals: str = "minimal") -> Collocation:
     """The problem on these points. `functionals="derivatives"` keeps every derivative apart, as the paper does."""
     if functionals not in ("minimal", "derivatives"):
         raise ValueError(f"`functionals` must be 'minimal' or 'derivatives', not {functionals!r}.")
@@ -303,7 +303,7 @@ def _split(condition: Condition) -> list[Condition]:
     return [dataclasses.replace(condition, part=f"{condition.part}, {kind}", observations=data) for kind, data in named]
 
 
-def _located(condition: Condition, points: Points, problem: Problem, functionals: str) -> tuple[Condition, Site]:
+def _located(condition: Condition, points: PointsByPart, problem: Problem, functionals: str) -> tuple[Condition, Site]:
     """The condition and where it holds. It is read again with the actual sites as probes where those need an operator that the
     first probes did not show (a coefficient that vanished at all of them)."""
     reading, data = condition.reading, condition.observations

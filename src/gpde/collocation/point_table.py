@@ -124,7 +124,7 @@ def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
     return out
 
 
-def slot_operators(collocation: Collocation, *, carry_values: bool = False) -> tuple[LinearOperator, ...]:
+def table_operators(collocation: Collocation, *, carry_values: bool = False) -> tuple[LinearOperator, ...]:
     """The operators that a point has slots for; with `carry_values` the value of every field is one, and these come first."""
     operators = collocation.functionals.operators
     carried = field_values(collocation) if carry_values else ()
@@ -139,7 +139,7 @@ def field_values(collocation: Collocation) -> tuple[LinearOperator, ...]:
 
 def point_table(collocation: Collocation, *, carry_values: bool = False) -> PointTable:
     """The point-major view of a collocation; with `carry_values` every point has a slot for the value of every field."""
-    operators = slot_operators(collocation, carry_values=carry_values)
+    operators = table_operators(collocation, carry_values=carry_values)
     slots = {operator: k for k, operator in enumerate(operators)}
     num_points, num_operators = collocation.num_points, len(slots)
     num_equations = max(p.num_equations for p in collocation.parts)

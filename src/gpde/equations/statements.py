@@ -45,7 +45,7 @@ class Statement:
     name: str
     num_fields: int
     normal: str | None = None
-    scalars: "tuple[Scalar, ...]" = ()
+    scalars: "tuple[UnknownScalar, ...]" = ()
 
     def __call__(self, unknowns: Sequence[Callable[[Array], Array]], site: Site) -> Any:
         """Its value for given fields and scalars at one point."""
@@ -54,7 +54,7 @@ class Statement:
         return self.function(*unknowns[: self.num_fields], site.x, **told)
 
 
-class Scalar(NamedTuple):
+class UnknownScalar(NamedTuple):
     """An unknown scalar that an equation takes: its name, its place among the unknowns, and its value for that of a field that
     is the same everywhere."""
 
@@ -87,7 +87,7 @@ def stated(
     all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in all_others]
     told = tuple(
-        Scalar(scalar, len(fields) + place, value)
+        UnknownScalar(scalar, len(fields) + place, value)
         for place, (scalar, value) in enumerate(scalars.items())
         if scalar in signature.parameters and signature.parameters[scalar].kind is not inspect.Parameter.POSITIONAL_ONLY
     )

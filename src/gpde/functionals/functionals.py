@@ -98,7 +98,7 @@ def gram(kernels: Kernels, functionals: Functionals) -> Float[Array, "size size"
     return jnp.block([[blocks[i, j] for j in range(len(groups))] for i in range(len(groups))])
 
 
-def variances(kernels: Kernels, functionals: Functionals) -> tuple[Float[Array, " _"], ...]:
+def prior_variances(kernels: Kernels, functionals: Functionals) -> tuple[Float[Array, " _"], ...]:
     r"""$\kappa(\phi_i, \phi_i)$, one vector per operator."""
     return tuple(
         jax.vmap(lambda p, pair=pair_covariance(kernels, o, o): pair(p, p))(x)

@@ -24,12 +24,12 @@ from gpde.functionals.functionals import Kernels
 from gpde.kernels.text import kernels_text
 from gpde.learning.learned import Learning
 from gpde.learning.likelihood import Patches
-from gpde.learning.search import Limits, Tried, descend, evaluated, polish, scan
+from gpde.learning.search import Limits, Tried, descend, polish, scan, scored
 from gpde.learning.shape import Shape, scaled
 from gpde.methods import AbstractMethod, FullBatch
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.methods.run import run
-from gpde.problem.problem import Points, Problem
+from gpde.problem.problem import PointsByPart, Problem
 
 _PATCH_SIZE = 64
 _NUM_PATCHES = 64
@@ -49,7 +49,7 @@ _POLISH_TRIES = 8
 
 def learn_on(
     problem: Problem,
-    located: Points,
+    located: PointsByPart,
     collocation: Collocation,
     starts: list[Kernels],
     method: AbstractMethod,
@@ -125,14 +125,14 @@ def _learned(
         best = min(polished, key=lambda t: t.score)
         if np.isfinite(best.score):
             theta = best.theta
-    score, amplitude = evaluated(shape, theta, batches, nugget)
+    score, amplitude = scored(shape, theta, batches, nugget)
     return score, shape.at(jnp.asarray(theta)), amplitude, rows, round_
 
 
 class _Equations:
     """The equations of a problem, to be solved roughly and to be linearised on patches."""
 
-    def __init__(self, problem: Problem, located: Points, collocation: Collocation, nugget: float, seed: int):
+    def __init__(self, problem: Problem, located: PointsByPart, collocation: Collocation, nugget: float, seed: int):
         self.problem, self.collocation = problem, collocation
         self._table = point_table(collocation)
         self._generator = np.random.default_rng(seed)
@@ -207,7 +207,7 @@ def _linearized(table: PointTable, index: Int[Array, " rows"], values: Float[Arr
     return coefficients, jnp.einsum("ped,pd->pe", coefficients, values) - jax.vmap(table.residual)(index, values)
 
 
-def _thinned(located: Points, most: int, generator: np.random.Generator) -> Mapping[str, Float[np.ndarray, "points dim"]]:
+def _thinned(located: PointsByPart, most: int, generator: np.random.Generator) -> Mapping[str, Float[np.ndarray, "points dim"]]:
     """Some of the points, of every part the same share and ten at least."""
     total = sum(map(len, located.values()))
     if total <= most:

@@ -132,9 +132,7 @@ def polish(
     return tried
 
 
-def evaluated(
-    shape: Shape, theta: Float[np.ndarray, " parameters"], batches: list[Patches], nugget: float
-) -> tuple[float, float]:
+def scored(shape: Shape, theta: Float[np.ndarray, " parameters"], batches: list[Patches], nugget: float) -> tuple[float, float]:
     """Score and amplitude of one kernel over several batches."""
     found = []
     for patches in batches:

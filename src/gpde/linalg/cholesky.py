@@ -17,7 +17,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Bool, Float
 
-from gpde.functionals.functionals import Functionals, Kernels, variances
+from gpde.functionals.functionals import Functionals, Kernels, prior_variances
 
 NUGGET_GROWTH = 10.0
 
@@ -28,7 +28,7 @@ def nugget_scale(kernels: Kernels, functionals: Functionals) -> Float[Array, " s
     Relative to each block, as in Sec. 3.4 of Chen, Hosseini, Owhadi and Stuart (2021): a nugget that suits $u$ is far too
     small for $\Delta u$.
     """
-    means = [jnp.broadcast_to(jnp.mean(v), v.shape) for v in variances(kernels, functionals)]
+    means = [jnp.broadcast_to(jnp.mean(v), v.shape) for v in prior_variances(kernels, functionals)]
     return jnp.concatenate(means)
 
 
@@ -62,7 +62,7 @@ def _load_lapack() -> None:
     jax.jit(jnp.linalg.cholesky).trace(jax.ShapeDtypeStruct((1, 1), np.float64)).lower(lowering_platforms=("cpu",))
 
 
-def solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:
+def cholesky_solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:
     r"""$(LL^T)^{-1} b$."""
     return cho_solve((lower, True), rhs)
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from gpde.linalg.block_sum import AbstractLinearSolver, BlockSum, Solved
-from gpde.linalg.dissection import Elimination, Front, plan
+from gpde.linalg.dissection import Elimination, Front, dissect
 
 _syrk, _trsm, _trsv = get_blas_funcs(("syrk", "trsm", "trsv"), dtype=np.float64)
 (_potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
@@ -60,7 +60,7 @@ class Direct(AbstractLinearSolver):
         previous: Any = None,
     ) -> Any:
         del component
-        elimination = previous if isinstance(previous, Elimination) else plan(matrix.rows, coordinates)
+        elimination = previous if isinstance(previous, Elimination) else dissect(matrix.rows, coordinates)
         diagonal = matrix.diagonal()
         return Factored(elimination, _factor(matrix, elimination, diagonal), diagonal)
 

@@ -60,7 +60,7 @@ def factor_entries(size: int, width: int, dim: int) -> float:
     return 1.1 * float(size) ** (2 - 2 / dim) * width
 
 
-def plan(rows: Int[np.ndarray, "blocks width"], coordinates: Float[np.ndarray, "size dim"]) -> Elimination:
+def dissect(rows: Int[np.ndarray, "blocks width"], coordinates: Float[np.ndarray, "size dim"]) -> Elimination:
     """The elimination of a sum of blocks that act on these rows; rows equal to the number of unknowns are dropped."""
     size = len(coordinates)
     pieces = _pieces(rows, coordinates)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 from gpde.collocation.cover import partition, spread_centres
 from gpde.collocation.neighbours import NeighbourIndex
 from gpde.linalg.block_sum import AbstractLinearSolver, BlockSum, Solved, product
-from gpde.linalg.cholesky import solve
+from gpde.linalg.cholesky import cholesky_solve
 from gpde.machine.threads import map_chunks, num_cores, one_blas_thread
 
 # Interpolation from coarse points: as many neighbours as a local quartic needs, at a lengthscale of three spacings.
@@ -193,7 +193,7 @@ def _interpolate(
         near, distance = row
         gaps = jnp.sum((near[:, None] - near[None]) ** 2, axis=-1)
         gram = jnp.exp(-gaps / (2 * lengthscale**2)) + 1e-10 * jnp.eye(len(near))
-        return solve(jnp.linalg.cholesky(gram, symmetrize_input=False), jnp.exp(-(distance**2) / (2 * lengthscale**2)))
+        return cholesky_solve(jnp.linalg.cholesky(gram, symmetrize_input=False), jnp.exp(-(distance**2) / (2 * lengthscale**2)))
 
     return (jax.lax.map(one, (near, distance)),)
 

@@ -22,7 +22,7 @@ class Group(NamedTuple):
     swap: float
 
 
-def total() -> int:
+def total_bytes() -> int:
     """Bytes of memory that this process may hold."""
     return min([psutil.virtual_memory().total, *(group.limit for group in control_groups())])
 

@@ -20,7 +20,7 @@ from gpde.collocation.thinning import restricted, thinned
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import block_gram
 from gpde.functionals.functionals import Functionals, Kernels
-from gpde.linalg.cholesky import factor, solve
+from gpde.linalg.cholesky import cholesky_solve, factor
 from gpde.methods.base import Setup
 from gpde.methods.representer import operator_table
 
@@ -98,5 +98,5 @@ def _conditioned(kernels: Kernels, collocation: Collocation) -> tuple[Float[Arra
     gram = block_gram(kernels, collocation.functionals, rows.layout)
     own = rows.conditioned_diagonal(gram)
     lower, good = factor(rows.conditioned(gram, variance + jnp.where(own == 0, 1.0, _NUGGET * own)))
-    weights = rows.transpose_times(solve(lower, jnp.concatenate(rhs)))
+    weights = rows.transpose_times(cholesky_solve(lower, jnp.concatenate(rhs)))
     return weights, good & jnp.all(jnp.isfinite(weights))

@@ -23,7 +23,7 @@ from gpde.methods.run import Progress
 from gpde.paper import panels
 from gpde.paper.base import Reproduction, Watch, columns
 from gpde.paper.single_run import averaged_losses, root_mean_square
-from gpde.problem.problem import Points, Problem
+from gpde.problem.problem import PointsByPart, Problem
 from gpde.solution._solve import solve
 from gpde.solution.errors import reference_values
 from gpde.solution.report import strict
@@ -129,7 +129,7 @@ def errors_at_points(problem: Problem, solution: Solution) -> Float[np.ndarray, 
     return np.abs(values - truth[:, 0])
 
 
-def _drawn(problem: Problem, points: Points, found: Mapping[int, Realizations]) -> Any:
+def _drawn(problem: Problem, points: PointsByPart, found: Mapping[int, Realizations]) -> Any:
     levels = panels.error_levels([runs.averaged_error for runs in found.values()])
     with panels.figure(1, 1 + len(found)) as (figure, (loss_axes, *rest)):
         plane = panels.Map(problem.domain, np.concatenate(list(points.values())))
@@ -146,7 +146,7 @@ def _against_visits(size: int, num_points: int, runs: Realizations) -> tuple[np.
     return 10 * np.arange(1, len(losses) + 1) * size / num_points, losses
 
 
-def _numbers(settings: Settings, seed: int, points: Points, found: Mapping[int, Realizations]) -> dict[str, Any]:
+def _numbers(settings: Settings, seed: int, points: PointsByPart, found: Mapping[int, Realizations]) -> dict[str, Any]:
     return strict(
         {
             "problem": "burgers",

@@ -4,7 +4,7 @@ import dataclasses
 
 from gpde.gallery import get
 from gpde.paper.base import Reproduction, Watch
-from gpde.paper.single_run import cases, reproduce
+from gpde.paper.single_run import cases, compare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,4 +30,4 @@ def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
         settings.batch_size, settings.num_steps, settings.max_inner_steps, ("derivatives", "minimal"), settings.weights
     )
     problem = get("burgers").build(viscosity=settings.viscosity)
-    return reproduce(problem, tried, settings.num_interior, settings.num_boundary, seed, watch)
+    return compare(problem, tried, settings.num_interior, settings.num_boundary, seed, watch)

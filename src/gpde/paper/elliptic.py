@@ -4,7 +4,7 @@ import dataclasses
 
 from gpde.gallery import get
 from gpde.paper.base import Reproduction, Watch
-from gpde.paper.single_run import cases, reproduce
+from gpde.paper.single_run import cases, compare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,4 +27,4 @@ def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
     """The paper's metric at several weights, anchored batches, and the full GP on the same points."""
     # The fewest functionals are the paper's.
     tried = cases(settings.batch_size, settings.num_steps, settings.max_inner_steps, ("minimal",), settings.weights)
-    return reproduce(get("elliptic").build(), tried, settings.num_interior, settings.num_boundary, seed, watch)
+    return compare(get("elliptic").build(), tried, settings.num_interior, settings.num_boundary, seed, watch)

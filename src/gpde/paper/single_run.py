@@ -28,7 +28,7 @@ class Case(NamedTuple):
     weight: float | None = None
 
 
-class Outcome(NamedTuple):
+class CaseRun(NamedTuple):
     """What a case reached: the solution, and its error on the test grid."""
 
     case: Case
@@ -56,7 +56,7 @@ def cases(
     ]
 
 
-def reproduce(
+def compare(
     problem: Problem, tried: Sequence[Case], num_interior: int, num_boundary: int, seed: int, watch: Watch
 ) -> Reproduction:
     """Solves the problem by every case on the same points."""
@@ -72,7 +72,7 @@ def reproduce(
             solution = solve(
                 problem, points=points, method=case.method, functionals=case.functionals, seed=seed, callback=callback
             )
-        outcomes.append(Outcome(case, solution, np.abs(solution(grid) - truth)))
+        outcomes.append(CaseRun(case, solution, np.abs(solution(grid) - truth)))
     table = columns(
         ("method", "Linf", "L2", "final loss", "seconds"),
         [
@@ -99,7 +99,7 @@ def averaged_losses(solution: Solution) -> Float[np.ndarray, " windows"]:
     return np.concatenate(pieces)[_WINDOW - 1 :: _WINDOW] if pieces else np.zeros(0)
 
 
-def _drawn(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[Outcome]) -> Any:
+def _drawn(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[CaseRun]) -> Any:
     """Points, loss, truth, solution; then the errors of the paper's metric at its best weight, of anchored batches and of the
     full GP, and the error against the weight."""
     best, anchored, full = best_weight(outcomes), named(outcomes, "anchored"), named(outcomes, "full GP")
@@ -120,16 +120,16 @@ def _drawn(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequ
     return figure
 
 
-def named(outcomes: Sequence[Outcome], label: str) -> Outcome:
+def named(outcomes: Sequence[CaseRun], label: str) -> CaseRun:
     return next(outcome for outcome in outcomes if outcome.case.label == label)
 
 
-def best_weight(outcomes: Sequence[Outcome]) -> Outcome:
+def best_weight(outcomes: Sequence[CaseRun]) -> CaseRun:
     """The paper's method read charitably: its metric at the weight with the least error."""
     return min((o for o in outcomes if o.case.weight is not None), key=lambda o: root_mean_square(o.error))
 
 
-def _draw_curve(axes: Any, outcomes: Sequence[Outcome]) -> None:
+def _draw_curve(axes: Any, outcomes: Sequence[CaseRun]) -> None:
     """The error against the weight, and what anchored batches and the full GP reach."""
     curve = [(o.case.weight, root_mean_square(o.error)) for o in outcomes if o.case.weight is not None]
     axes.loglog(*zip(*curve, strict=True), "o-", color="#2c5d8a", label="the paper's metric")
@@ -140,7 +140,7 @@ def _draw_curve(axes: Any, outcomes: Sequence[Outcome]) -> None:
     axes.legend()
 
 
-def _numbers(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[Outcome], seed: int) -> dict[str, Any]:
+def _numbers(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequence[CaseRun], seed: int) -> dict[str, Any]:
     solution = outcomes[0].solution
     return strict(
         {

@@ -17,7 +17,7 @@ from gpde.kernels import AbstractKernel
 from gpde.problem.observations import Observations, numbers
 from gpde.problem.parameters import Parameter
 
-Points = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as there happen to be
+PointsByPart = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as there happen to be
 _NUM_PROBE_POINTS = 64
 
 
@@ -289,11 +289,11 @@ class Problem:
             )
         return array
 
-    def describe(self, points: Points | None = None) -> None:
+    def describe(self, points: PointsByPart | None = None) -> None:
         """Prints what was understood."""
         print(self.text(points))  # noqa: T201 - printing is what it is for
 
-    def text(self, points: Points | None = None) -> str:
+    def text(self, points: PointsByPart | None = None) -> str:
         """What was understood: fields, functionals, equations and their kind, where each holds, on how many points."""
         lines = [
             f"{self.name}: field{'s' if len(self.fields) > 1 else ''} {', '.join(self.fields)} "
@@ -317,7 +317,7 @@ class Problem:
                 lines.append(f"    can be solved for: {', '.join(symbols[k] for k in reading.eliminated)}")
         return "\n".join(lines)
 
-    def _count_text(self, condition: Condition, points: Points | None) -> str:
+    def _count_text(self, condition: Condition, points: PointsByPart | None) -> str:
         if condition.observations is not None:
             return f" ({len(condition.observations.points)} points)"
         atoms = self.atoms(condition.part)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpde.collocation.collocation import Collocation, collocate
 from gpde.equations import require_double_precision
 from gpde.equations.linear_operators import operator_text
-from gpde.functionals.functionals import Functionals, Kernels, variances
+from gpde.functionals.functionals import Functionals, Kernels, prior_variances
 from gpde.kernels import AbstractKernel, Gaussian, Offset
 from gpde.kernels.function import as_kernel
 from gpde.learning.learn import learn_on
@@ -25,7 +25,7 @@ from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.methods.run import Callback, run
 from gpde.outcomes import Outcome, Result
-from gpde.problem.problem import Points, Problem
+from gpde.problem.problem import PointsByPart, Problem
 from gpde.solution.checks import checked
 from gpde.solution.estimates import estimates
 from gpde.solution.solution import Seconds, Solution
@@ -238,7 +238,7 @@ def _goes_on(method: AbstractMethod | None, initial: Solution, problem: Problem)
     return set(own) == set(parts) and all(problem.domain.on_part(part, own[part]).all() for part in parts)
 
 
-def _points_of(initial: Solution, problem: Problem) -> Points:
+def _points_of(initial: Solution, problem: Problem) -> PointsByPart:
     """The points of a solution, those of observations left out."""
     return {part: points for part, points in initial.points.items() if part in problem.equations}
 
@@ -301,7 +301,7 @@ def _check_variances(kernels: Kernels, collocation: Collocation, problem: Proble
 def _first_variances(kernels: Kernels, functionals: Functionals) -> tuple[Float[Array, ""], ...]:
     """The prior variance of each operator at its first point."""
     first = Functionals(functionals.operators, tuple(p[:1] for p in functionals.points))
-    return tuple(v[0] for v in variances(kernels, first))
+    return tuple(v[0] for v in prior_variances(kernels, first))
 
 
 def checked_nugget(nugget: float) -> float:

@@ -197,7 +197,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays) 
         partial.unlink(missing_ok=True)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file that `write` wrote."""
     if not Path(path).is_file():
         raise ValueError(f"`load`: there is no file '{path}'.")

@@ -15,7 +15,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.machine import interrupts
 from gpde.methods.base import AbstractPredictor
 from gpde.outcomes import Outcome, Result
-from gpde.problem.problem import Observations, Points, Problem
+from gpde.problem.problem import Observations, PointsByPart, Problem
 from gpde.solution._solve import solve
 from gpde.solution.solution import Seconds, Solution
 
@@ -139,7 +139,7 @@ def _window(
     operators: Sequence[Callable[..., Any]],
     before: Solution | None,
     arguments: dict[str, Any],
-) -> tuple[Problem, Points]:
+) -> tuple[Problem, PointsByPart]:
     """The problem between two times, its start given as exact data: the same functions for every window, other numbers. And
     the points of its parts."""
     space: Any = problem.domain

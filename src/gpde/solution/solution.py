@@ -30,7 +30,7 @@ from gpde.learning.learned import Learning
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.outcomes import Outcome, Result
 from gpde.problem.parameters import Estimate
-from gpde.problem.problem import Points, Problem
+from gpde.problem.problem import PointsByPart, Problem
 from gpde.solution import files
 from gpde.solution.calibration import left_out_amplitude
 from gpde.solution.fingerprint import check_same
@@ -65,7 +65,7 @@ class Solution:
     fields: tuple[str, ...]
     domain: AbstractDomain
     predictor: AbstractPredictor
-    points: Points
+    points: PointsByPart
     latent: Float[np.ndarray, " size"]
     history: list[Info]
     result: Result
@@ -252,13 +252,13 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Soluti
 
     A file holds no equations: give the problem again for `residual` and errors. It must be the one that was solved.
     """
-    return restored(*files.read(path), path, problem)
+    return restored(*files.read_file(path), path, problem)
 
 
 def restored(
     header: Mapping[str, Any], arrays: files.Arrays, path: str | os.PathLike[str], problem: Problem | None = None
 ) -> Solution:
-    """The solution in the content of a file, as `files.read` gives it."""
+    """The solution in the content of a file, as `files.read_file` gives it."""
     require_double_precision("load")
     names = ("predictor", "points", "latent", "kernels", "settings", "fingerprint", "domain")
     rest = {name: files.decode(header[name], arrays) for name in names}

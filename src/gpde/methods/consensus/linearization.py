@@ -45,7 +45,7 @@ def linearized(
 
 
 @eqx.filter_jit
-def line_search(
+def shortened(
     table: PointTable,
     old: Float[Array, "points operators"],
     new: Float[Array, "points operators"],

@@ -27,12 +27,12 @@ from gpde.collocation.thinning import nested_subsets
 from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
-from gpde.linalg.dissection import factor_entries, plan
+from gpde.linalg.dissection import dissect, factor_entries
 from gpde.linalg.line_search import is_astray, next_move
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.coarse import Coarse, coarse_start
-from gpde.methods.consensus.linearization import fixed_values, line_search, linearized, starting_values, value_slots
+from gpde.methods.consensus.linearization import fixed_values, linearized, shortened, starting_values, value_slots
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.reach import num_levels, num_members
@@ -275,7 +275,7 @@ class Consensus(AbstractMethod):
         """The step, shortened until the equations' residual is no larger than before."""
         # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
         first = state.weights is None
-        damped, whole = line_search(work.table, state.latent_table, latent_table, unit, jnp.asarray(first), self.max_halvings)
+        damped, whole = shortened(work.table, state.latent_table, latent_table, unit, jnp.asarray(first), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
         move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
@@ -366,7 +366,7 @@ def _solver_by_size(
     values: OpenValues, coordinates: Float[np.ndarray, "points coordinates"]
 ) -> tuple[AbstractLinearSolver, Any]:
     """The solver, and what it can start from."""
-    elimination = plan(values.unknown, values.located(coordinates)[0])
+    elimination = dissect(values.unknown, values.located(coordinates)[0])
     return (Direct(), elimination) if elimination.num_entries <= _LARGEST_FACTOR else (Schwarz(), None)
 
 

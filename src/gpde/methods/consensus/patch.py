@@ -116,7 +116,7 @@ def evaluate(
     return jnp.stack(columns, axis=1)
 
 
-def variances(
+def patch_variances(
     equations: Equations,
     kernels: Kernels,
     members: Int[Array, " members"],

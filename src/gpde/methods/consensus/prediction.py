@@ -18,7 +18,7 @@ from gpde.functionals.functionals import Kernels, block
 from gpde.linalg import AbstractLinearSolver
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractPredictor
-from gpde.methods.consensus.patch import Equations, slot_operators, variances
+from gpde.methods.consensus.patch import Equations, patch_variances, slot_operators
 from gpde.methods.consensus.system import sample_values
 
 _NUM_BLENDED = 4
@@ -108,6 +108,6 @@ def _patch_variances(
         x, patch = at
         members = p.members[patch]
         own = jnp.concatenate([samples[members * num_fields + field] for field in range(num_fields)])
-        return variances(p.equations, p.kernels, members, nuggets[patch], operators, x, own)
+        return patch_variances(p.equations, p.kernels, members, nuggets[patch], operators, x, own)
 
     return (jax.lax.map(one, (points, patches)),)

@@ -28,12 +28,12 @@ from gpde.functionals.block_gram import BlockGram, Layout, block_gram, num_entri
 from gpde.functionals.functionals import Functionals, Kernels
 from gpde.linalg.cholesky import (
     NUGGET_GROWTH,
+    cholesky_solve,
     half_solve,
     large_factor,
     nugget_levels,
     nugget_scale,
     second_half_solve,
-    solve,
 )
 from gpde.linalg.line_search import backtrack, next_move
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
@@ -326,7 +326,7 @@ def _step(
     prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
     s_lower, factored = large_factor(linear.rows.conditioned(prior, noise))
-    dual = solve(s_lower, linear.rhs)
+    dual = cholesky_solve(s_lower, linear.rhs)
     w_full = linear.rows.transpose_times(dual)
     z_full = gram_matrix @ w_full + prior_nugget * w_full
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from gpde.linalg.cholesky import factor, solve
+from gpde.linalg.cholesky import cholesky_solve, factor
 
 # A bound is violated if by more than this, relative to the standard deviations: less is rounding.
 _VIOLATION = 1e-9
@@ -35,7 +35,7 @@ def nearest_within(
         matrix = jnp.where(both, covariance, jnp.diag(jnp.where(binding, 0.0, 1.0)))
         target = jnp.where(side > 0, low, high) - mean
         lower, _ = factor(matrix)
-        return solve(lower, jnp.where(binding, target, 0.0))
+        return cholesky_solve(lower, jnp.where(binding, target, 0.0))
 
     def released(side: Array, multipliers: Array) -> tuple[Array, Array]:
         """Lets go of bounds, from feasible multipliers towards those of `side`, until all signs are right."""

@@ -16,7 +16,7 @@ _MEMORY_SHARE = 0.25
 _CHUNK_BATCHES = 16
 
 
-class Rows(NamedTuple):
+class BatchRange(NamedTuple):
     """The batches `first`, `first + 1`, ... of a table, `num` of them."""
 
     first: int
@@ -63,10 +63,10 @@ class FactorCache:
         self._nugget, self._max_escalations = nugget, max_escalations
         self._priors: tuple[BatchPrior, Int[Array, " room"]] | None = None
         self._smoothers: Float[Array, "room size size"] | None = None
-        self._rows: Rows | None = None
+        self._rows: BatchRange | None = None
         self._weight: float | None = None
 
-    def at(self, weight: float, rows: Rows) -> Factors | None:
+    def at(self, weight: float, rows: BatchRange) -> Factors | None:
         """The factors of the first of these rows for a proximal weight; None where the budget holds none."""
         if self.room == 0:
             return None
@@ -129,5 +129,5 @@ def num_kept(num_batches: int, size: int, budget_mb: float | int | None) -> int:
         budget = budget_mb * 2**20
     else:
         # While factors are made there are two copies of them, so that this share is half of what is free.
-        budget = _MEMORY_SHARE * min(memory.total(), memory.available())
+        budget = _MEMORY_SHARE * min(memory.total_bytes(), memory.available())
     return min(num_batches, int(budget // (2 * 8 * size**2)))

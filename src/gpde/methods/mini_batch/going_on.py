@@ -16,7 +16,7 @@ from gpde.methods.mini_batch.raising import Phase
 _SAME_EQUATIONS = 1e-8
 
 
-class Start(NamedTuple):
+class Earlier(NamedTuple):
     """What earlier runs on these points did: their steps, and how often they visited each point."""
 
     num_steps: int = 0
@@ -41,7 +41,7 @@ class Resume(eqx.Module):
 
     @classmethod
     def of(
-        cls, problem: ProximalProblem, values: Float[Array, "points operators"], start: Start, phase: Phase | None
+        cls, problem: ProximalProblem, values: Float[Array, "points operators"], start: Earlier, phase: Phase | None
     ) -> "Resume":
         table = problem.table
         return cls(

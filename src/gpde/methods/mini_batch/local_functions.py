@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels, block
-from gpde.linalg.cholesky import nugget_levels, solve
+from gpde.linalg.cholesky import cholesky_solve, nugget_levels
 from gpde.machine.threads import map_chunks, one_blas_thread
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, conditioned, escalated, proximal_centre, smoother
@@ -95,7 +95,7 @@ def _step_weights(
     finite = jnp.all(jnp.isfinite(psi), axis=1) & jnp.isfinite(gap)
     psi, gap = jnp.where(finite[:, None], psi, 0.0), jnp.where(finite, gap, 0.0)
     z = conditioned(batch.smoother, centre.reshape(-1), psi, gap, jnp.where(finite, problem.noise(points), 1.0))
-    weights = solve(prior.lower, z).reshape(prior.unit.shape) / prior.unit
+    weights = cholesky_solve(prior.lower, z).reshape(prior.unit.shape) / prior.unit
     return jnp.where(problem.table.active[points].T, weights, 0.0)
 
 

@@ -19,14 +19,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gpde.collocation.neighbours import Metric
-from gpde.collocation.point_table import point_table, slot_operators
+from gpde.collocation.point_table import point_table, table_operators
 from gpde.domains.sampling import generator
 from gpde.machine.threads import one_blas_thread
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, round_down
 from gpde.methods.mini_batch import metrics, schedules
 from gpde.methods.mini_batch.bounds import bound_tables, bounds_on_eliminated, check_bounds, check_fixed_values
 from gpde.methods.mini_batch.factor_cache import FactorCache, num_kept
-from gpde.methods.mini_batch.going_on import Resume, Start
+from gpde.methods.mini_batch.going_on import Earlier, Resume
 from gpde.methods.mini_batch.local_functions import local_weights
 from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
@@ -36,7 +36,7 @@ from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
 from gpde.methods.mini_batch.settings import check_settings
 from gpde.methods.mini_batch.state import State, Work
-from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Progress, Record, moving_average, plan, take_steps
+from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Record, Stepped, moving_average, plan, take_steps
 from gpde.methods.start import starting_latent
 from gpde.outcomes import Outcome
 
@@ -124,7 +124,7 @@ class MiniBatch(AbstractMethod):
                 f"`MiniBatch`: the scalar {', '.join(setup.scalars)} is one number for all points, which small batches learn "
                 "slowly or not at all. Take `method=gpde.FullBatch()` or `gpde.Consensus()`."
             )
-        collocation, operators = setup.collocation, slot_operators(setup.collocation, carry_values=True)
+        collocation, operators = setup.collocation, table_operators(setup.collocation, carry_values=True)
         if self.constraints == "eliminate" and not collocation.can_eliminate:
             stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]
             raise ValueError(
@@ -143,7 +143,7 @@ class MiniBatch(AbstractMethod):
         """The factors kept between steps, twice while they are made, the table of batches while neighbours are looked for, and
         a few tables over the points; a global prediction holds six matrices of all functionals."""
         num_points = setup.collocation.num_points
-        num_operators = len(slot_operators(setup.collocation, carry_values=True))
+        num_operators = len(table_operators(setup.collocation, carry_values=True))
         size = min(self.batch_size, num_points) * num_operators
         # Batches of coarser sets of points are a third of all; a solution holds its batches and their weights.
         rest = num_points * (2 * 24 * min(self.batch_size, num_points) + 2 * 8 * size + 8 * 20 * num_operators)
@@ -179,7 +179,7 @@ class MiniBatch(AbstractMethod):
         """How the equations are held."""
         if self.constraints is not None:
             return self.constraints
-        operators = slot_operators(setup.collocation, carry_values=True)
+        operators = table_operators(setup.collocation, carry_values=True)
         possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds, operators)
         return "eliminate" if possible else "relax"
 
@@ -202,7 +202,7 @@ class MiniBatch(AbstractMethod):
             eliminate=eliminate,
         )
 
-    def levels(self, setup: Setup, start: Start = Start()) -> tuple[schedules.Level, ...]:
+    def levels(self, setup: Setup, start: Earlier = Earlier()) -> tuple[schedules.Level, ...]:
         """The proximal weights of the run, which goes on where `start` ended."""
         weight = self._raising() or self.proximal_weight
         if weight is None:
@@ -253,7 +253,7 @@ class MiniBatch(AbstractMethod):
     def resume(self, work: Work, state: State) -> Resume:
         """The last iterate, and how far the run was."""
         earlier, new = state.start, state.num_steps
-        done = Start(earlier.num_steps + new, earlier.visits + self._visits(work.setup, new))
+        done = Earlier(earlier.num_steps + new, earlier.visits + self._visits(work.setup, new))
         return Resume.of(work.problem, state.values, done, state.phase)
 
     def resumed(self, work: Work, earlier: Any, seed: int) -> State | str | None:
@@ -264,7 +264,7 @@ class MiniBatch(AbstractMethod):
         difference = earlier.difference(work.problem)
         if difference is not None:
             return difference
-        values, start = jnp.asarray(earlier.values), Start(earlier.num_steps, earlier.visits)
+        values, start = jnp.asarray(earlier.values), Earlier(earlier.num_steps, earlier.visits)
         phase = None
         if work.course is not None:
             known = earlier.phase is not None and earlier.phase.finer < len(work.rungs)
@@ -278,7 +278,7 @@ class MiniBatch(AbstractMethod):
         nugget, output, phase = jnp.asarray(self.start_nugget(work.setup)), state.output, state.phase
         raised = state.raised if work.batches is not None else jnp.zeros(size, dtype=int)
         found = jnp.ones(len(state.values), dtype=bool) if phase is None else phase.found
-        progress = Progress(state.values, found, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
+        progress = Stepped(state.values, found, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
         table, rows = self._drawn(work, state, first, size)
         start, weight, sweeps, converged = first, 0.0, [], False
         with one_blas_thread():

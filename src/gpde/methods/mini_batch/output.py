@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gpde.linalg.cholesky import nugget_levels, solve
+from gpde.linalg.cholesky import cholesky_solve, nugget_levels
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.proximal import ProximalProblem, Step
 from gpde.methods.representer import Representer
@@ -48,5 +48,5 @@ def _solved(
     batch = problem.batch(jnp.arange(problem.table.num_points), nugget, weight)
     step = problem.step(batch, values, weight)
     unit = batch.prior.unit
-    weights = solve(batch.prior.lower, (step.values.T / unit).reshape(-1)).reshape(unit.shape) / unit
+    weights = cholesky_solve(batch.prior.lower, (step.values.T / unit).reshape(-1)).reshape(unit.shape) / unit
     return step, weights.T

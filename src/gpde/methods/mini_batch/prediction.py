@@ -26,7 +26,7 @@ from gpde.linalg.cholesky import half_solve, large_factor, nugget_levels
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.mini_batch.local_functions import evaluated
 from gpde.methods.mini_batch.proximal import ProximalProblem
-from gpde.methods.mini_batch.rungs import thinned
+from gpde.methods.mini_batch.rungs import coarser_points
 from gpde.methods.representer import in_chunks
 
 # Points whose equations the variance is conditioned on, at most.
@@ -104,7 +104,7 @@ class LocalPredictor(AbstractPredictor):
         """The predictor of local functions, of a run that has reached `values`."""
         table, everything = problem.table, np.arange(len(values))
         few = len(everything) <= MOST_SEEN
-        seen = everything if few else thinned(coordinates, np.asarray(table.part), MOST_SEEN)
+        seen = everything if few else coarser_points(coordinates, np.asarray(table.part), MOST_SEEN)
         return cls(
             kernels=problem.kernels,
             operators=table.operators,

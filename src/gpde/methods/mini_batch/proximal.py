@@ -27,8 +27,8 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.collocation.point_table import PointTable
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import add_diagonal
-from gpde.functionals.functionals import Functionals, Kernels, gram, variances
-from gpde.linalg.cholesky import NUGGET_GROWTH, factor, half_solve, solve
+from gpde.functionals.functionals import Functionals, Kernels, gram, prior_variances
+from gpde.linalg.cholesky import NUGGET_GROWTH, cholesky_solve, factor, half_solve
 from gpde.linalg.line_search import backtrack
 from gpde.methods.mini_batch.active_set import nearest_within
 
@@ -300,7 +300,7 @@ def conditioned(
 ) -> Float[Array, " size"]:
     r"""$\bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} g$ with the gap $g = b - \Psi \bar z$."""
     lower, psi_a = _conditioning(a, psi, noise)
-    return centre + solve(lower, gap.reshape(-1)) @ psi_a
+    return centre + cholesky_solve(lower, gap.reshape(-1)) @ psi_a
 
 
 def conditional(
@@ -335,5 +335,5 @@ def _total(terms: list[Array]) -> Array:
 
 def operator_scale(kernels: Kernels, table: PointTable) -> Float[Array, " operators"]:
     r"""The diagonal of $\mathcal R$: per operator the mean prior variance over the points that have it."""
-    own = variances(kernels, Functionals(table.operators, (table.points,) * table.num_operators))
+    own = prior_variances(kernels, Functionals(table.operators, (table.points,) * table.num_operators))
     return jnp.stack([jnp.mean(v, where=used) for v, used in zip(own, table.active.T, strict=True)])

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from gpde.collocation.cover import spread_centres
 from gpde.collocation.neighbours import NeighbourIndex
-from gpde.methods.mini_batch.factor_cache import Factors, Rows
+from gpde.methods.mini_batch.factor_cache import BatchRange, Factors
 from gpde.methods.mini_batch.local_functions import evaluated, local_weights
 from gpde.methods.mini_batch.proximal import ProximalProblem
 
@@ -30,10 +30,10 @@ class Rung(NamedTuple):
     """Some of the points, ascending, and where their batches are in the table of all batches."""
 
     points: Int[np.ndarray, " own"]
-    rows: Rows
+    rows: BatchRange
 
 
-def thinned(
+def coarser_points(
     coordinates: Float[np.ndarray, "points dim"], part: Int[np.ndarray, " points"], num: int
 ) -> Int[np.ndarray, " kept"]:
     """About `num` well-spread points, of every part its share."""
@@ -54,7 +54,7 @@ def rungs(
     sets = [everything]
     while nested and len(sets[0]) // _THINNING >= _FEWEST_BATCHES * batch_size:
         finer = sets[0]
-        coarser = finer[thinned(coordinates[finer], part[finer], len(finer) // _THINNING)]
+        coarser = finer[coarser_points(coordinates[finer], part[finer], len(finer) // _THINNING)]
         distance, _ = NeighbourIndex(coordinates[coarser]).nearest(coordinates[coarser], 2)
         if len(coarser) > len(finer) // 2 or np.median(distance[:, 1]) > _WIDEST:
             break
@@ -64,7 +64,7 @@ def rungs(
         centres = own[:1] if batch_size >= len(own) else own
         nearest = NeighbourIndex(coordinates[own]).nearest(coordinates[centres], batch_size)[1]
         tables.append(own[nearest].astype(np.int32))
-        found.append(Rung(own, Rows(first, len(centres))))
+        found.append(Rung(own, BatchRange(first, len(centres))))
         first += len(centres)
     return tuple(found), np.concatenate(tables)
 

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gpde.methods.base import Setup
-from gpde.methods.mini_batch.factor_cache import FactorCache, Rows
-from gpde.methods.mini_batch.going_on import Start
+from gpde.methods.mini_batch.factor_cache import BatchRange, FactorCache
+from gpde.methods.mini_batch.going_on import Earlier
 from gpde.methods.mini_batch.proximal import ProximalProblem
 from gpde.methods.mini_batch.raising import Course, Phase
 from gpde.methods.mini_batch.rungs import Rung, rungs
@@ -28,7 +28,7 @@ class Work:
     cache: FactorCache | None
     course: Course | None
 
-    def nearest_batches(self, batch_size: int) -> tuple[Rows, Int[np.ndarray, "batches batch"]]:
+    def nearest_batches(self, batch_size: int) -> tuple[BatchRange, Int[np.ndarray, "batches batch"]]:
         """The batches of nearest points of all points, and where they are in the table of a run that has them."""
         if self.batches is not None:
             rows = self.rungs[-1].rows
@@ -49,7 +49,7 @@ class State(NamedTuple):
     raised: Int[Array, " batches"]
     output: Float[Array, "points operators"] | None
     seed: int
-    start: Start = Start()
+    start: Earlier = Earlier()
     phase: Phase | None = None
 
     @property

@@ -22,7 +22,7 @@ class Record(NamedTuple):
     num_inner: Int[Array, " steps"]
 
 
-class Progress(NamedTuple):
+class Stepped(NamedTuple):
     """Latent values by point, which of them a step has found (or someone has given), how often the nugget of each batch was
     raised, and the record.
 
@@ -77,13 +77,13 @@ def take_steps(
     problem: ProximalProblem,
     factors: Factors | None,
     plan: Plan,
-    progress: Progress,
+    progress: Stepped,
     num_groups: Int[Array, ""],
     offset: Int[Array, ""],
     weight: Float[Array, ""],
     nugget: Float[Array, ""],
     max_escalations: int,
-) -> Progress:
+) -> Stepped:
     """The first groups of a plan. Latent values change in place, row by row; records start at `offset`."""
     table = plan.table
     num_points = progress.values.shape[0]
@@ -138,7 +138,7 @@ def take_steps(
             lambda: jax.lax.map(lambda lane: until_good(*lane), (rows, olds, found, steps, levels)),
         )
 
-    def body(index: Array, progress: Progress) -> Progress:
+    def body(index: Array, progress: Stepped) -> Stepped:
         values, found, raised, record = progress
         if plan.groups.shape[1] == 1:
             number = plan.groups[index, 0]
@@ -162,7 +162,7 @@ def take_steps(
         raised = raised.at[jnp.where(used, row, raised.shape[0])].set(jnp.where(step.good, level, raised[row]), mode="drop")
         here = jnp.where(used, offset + number, record.loss.shape[0])
         loss = record.loss.at[here].set(jnp.where(step.good, step.loss, jnp.nan), mode="drop")
-        return Progress(values, found, raised, Record(loss, record.num_inner.at[here].set(step.num_inner, mode="drop")))
+        return Stepped(values, found, raised, Record(loss, record.num_inner.at[here].set(step.num_inner, mode="drop")))
 
     return jax.lax.fori_loop(0, num_groups, body, progress)
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from gpde.collocation.neighbours import NeighbourIndex
 from gpde.equations import Site
 from gpde.problem.problem import Problem
-from gpde.solution.checks.residuals import CHUNK, Condition, linearized
+from gpde.solution.checks.residuals import CHUNK, Watched, residuals_and_gradients
 
 # Relative to the values prescribed: below, two conditions agree well enough for any solution to meet both.
 _TOLERANCE = 1e-3
@@ -39,7 +39,7 @@ class _Prescribed(NamedTuple):
     values: Float[np.ndarray, " pool"]
 
 
-def contradictions(problem: Problem, conditions: Sequence[Condition]) -> list[Contradiction]:
+def contradictions(problem: Problem, conditions: Sequence[Watched]) -> list[Contradiction]:
     """Pairs of Dirichlet conditions that no function can meet both, at most a few."""
     found = []
     for a, b in itertools.combinations(_prescribed(conditions), 2):
@@ -65,7 +65,7 @@ def contradictions(problem: Problem, conditions: Sequence[Condition]) -> list[Co
     return found[:_MAX_NAMED]
 
 
-def _prescribed(conditions: Sequence[Condition]) -> list[_Prescribed]:
+def _prescribed(conditions: Sequence[Watched]) -> list[_Prescribed]:
     out = []
     for index, condition in enumerate(conditions):
         for equation, kind in enumerate(condition.part.reading.kinds):
@@ -78,7 +78,7 @@ def _prescribed(conditions: Sequence[Condition]) -> list[_Prescribed]:
 
 
 def _apart(
-    problem: Problem, conditions: Sequence[Condition], a: _Prescribed, b: _Prescribed
+    problem: Problem, conditions: Sequence[Watched], a: _Prescribed, b: _Prescribed
 ) -> tuple[Float[np.ndarray, " dim"], float, float] | None:
     """Where the two differ although they hold at the same point: the point and both values."""
     left, right = conditions[a.condition], conditions[b.condition]
@@ -103,7 +103,7 @@ def _apart(
 
 
 def _apart_at_data(
-    problem: Problem, conditions: Sequence[Condition], a: _Prescribed, b: _Prescribed, least: float
+    problem: Problem, conditions: Sequence[Watched], a: _Prescribed, b: _Prescribed, least: float
 ) -> tuple[Float[np.ndarray, " dim"], float, float] | None:
     """Data is known at its own points only: those on the other condition's part, or among its points."""
     data, other, swapped = (a, b, False) if conditions[a.condition].is_data else (b, a, True)
@@ -150,20 +150,20 @@ def _meeting_points(
 
 
 def _values(
-    conditions: Sequence[Condition], prescribed: _Prescribed, points: Float[np.ndarray, "points dim"]
+    conditions: Sequence[Watched], prescribed: _Prescribed, points: Float[np.ndarray, "points dim"]
 ) -> Float[np.ndarray, " points"]:
     """$g$ at up to `CHUNK` points: more are repeated, so that one shape is compiled."""
     readings = tuple(c.part.reading for c in conditions)
     padded = points[np.minimum(np.arange(CHUNK), len(points) - 1)]
     zeros = [np.zeros((CHUNK, len(r.operators))) for r in readings]
-    residual, gradient = linearized(readings, [_near(c, padded) for c in conditions], zeros)[prescribed.condition]
+    residual, gradient = residuals_and_gradients(readings, [_near(c, padded) for c in conditions], zeros)[prescribed.condition]
     slot = readings[prescribed.condition].kinds[prescribed.equation].looks_at[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         values = -residual[:, prescribed.equation] / gradient[:, prescribed.equation, slot]
     return values[: len(points)]
 
 
-def _near(condition: Condition, points: Float[np.ndarray, "points dim"]) -> Site:
+def _near(condition: Watched, points: Float[np.ndarray, "points dim"]) -> Site:
     """Points beside a part, told what the nearest of the condition's pool is told."""
     if condition.pool.normal is None:
         return Site(points)

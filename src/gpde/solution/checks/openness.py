@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from gpde.equations.linear_operators import Derivative, LinearOperator, coefficient_matrix, derivative_units
 from gpde.functionals.functionals import Kernels
 from gpde.problem.problem import Problem
-from gpde.solution.checks.residuals import CHUNK, Condition, linearized
+from gpde.solution.checks.residuals import CHUNK, Watched, residuals_and_gradients
 
 _ABSENT = -1000  # in place of minus infinity: no sum of orders makes up for it
 
@@ -27,7 +27,7 @@ class _Looks(NamedTuple):
     derivatives: list[set[Derivative]]
 
 
-def open_questions(problem: Problem, conditions: Sequence[Condition], kernels: Kernels) -> list[str]:
+def open_questions(problem: Problem, conditions: Sequence[Watched], kernels: Kernels) -> list[str]:
     """A sentence for each thing the equations do not decide."""
     looks = _looked_at(problem, conditions)
     interior = [equation for look in looks if look.part == "interior" for equation in look.derivatives]
@@ -53,14 +53,14 @@ def open_questions(problem: Problem, conditions: Sequence[Condition], kernels: K
     return notes
 
 
-def _looked_at(problem: Problem, conditions: Sequence[Condition]) -> list[_Looks]:
+def _looked_at(problem: Problem, conditions: Sequence[Watched]) -> list[_Looks]:
     r"""The derivatives in each equation: those with $\partial r/\partial(\partial^\alpha u) \ne 0$ for random values."""
     readings = tuple(c.part.reading for c in conditions)
     columns = sorted({d for r in readings for operator in r.operators for d in _terms(operator)})
     unit = derivative_units(columns, problem.domain.extent.tolist())
     rng = np.random.default_rng(3)
     values = [rng.normal(size=(CHUNK, len(r.operators))) for r in readings]
-    found = linearized(readings, [c.pool.at(slice(CHUNK)) for c in conditions], values)
+    found = residuals_and_gradients(readings, [c.pool.at(slice(CHUNK)) for c in conditions], values)
     out = []
     for condition, reading, (_, gradient) in zip(conditions, readings, found, strict=True):
         part = _where(problem, condition)
@@ -75,7 +75,7 @@ def _looked_at(problem: Problem, conditions: Sequence[Condition]) -> list[_Looks
     return out
 
 
-def _where(problem: Problem, condition: Condition) -> str | None:
+def _where(problem: Problem, condition: Watched) -> str | None:
     """The part that an equation holds on. Exact data all along one side are a condition there; others have no part."""
     if not condition.is_data:
         return condition.part.name

@@ -36,7 +36,7 @@ CHUNK = _NUM_OWN + _NUM_UNIFORM + _NUM_STRONG
 _NUM_POOL = 16 * CHUNK
 
 
-class Condition(NamedTuple):
+class Watched(NamedTuple):
     r"""A condition that is to hold exactly, with a pool of points of its part (where it is data, its own points): there
     $r(x, 0) - y$ and $\partial r/\partial v$ at $v = 0$."""
 
@@ -47,7 +47,7 @@ class Condition(NamedTuple):
     gradient: Float[np.ndarray, "pool equations operators"]
 
 
-class Sampled(NamedTuple):
+class Looked(NamedTuple):
     """Points of a condition to look at, the first `num_own` of them among the `num_points` of the run, with right sides."""
 
     sites: Site
@@ -64,7 +64,7 @@ class Residuals:
     between_points: Mapping[str, Float[np.ndarray, " equations"]]
 
 
-def exact_conditions(problem: Problem, parts: Sequence[Part], seed: int) -> list[Condition]:
+def exact_conditions(problem: Problem, parts: Sequence[Part], seed: int) -> list[Watched]:
     """The conditions without noise."""
     # A stream of its own: the run's points come from the seed itself.
     fresh = int(generator(seed, "between the points").integers(2**31))
@@ -73,23 +73,23 @@ def exact_conditions(problem: Problem, parts: Sequence[Part], seed: int) -> list
     data = [part.name not in problem.domain.parts for part in exact]
     # A part may have fewer points, as the end of an interval.
     pools = [
-        spread(part.sites.map(np.asarray) if own else _drawn(problem, part, fresh), _NUM_POOL)
+        repeated(part.sites.map(np.asarray) if own else _drawn(problem, part, fresh), _NUM_POOL)
         for part, own in zip(exact, data, strict=True)
     ]
     zeros = [np.zeros((CHUNK, len(reading.operators))) for reading in readings]
     pieces = [
-        linearized(readings, [pool.at(slice(first, first + CHUNK)) for pool in pools], zeros)
+        residuals_and_gradients(readings, [pool.at(slice(first, first + CHUNK)) for pool in pools], zeros)
         for first in range(0, _NUM_POOL, CHUNK)
     ]
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *pieces)
     return [
-        Condition(part, own, pool, residual - (spread(np.asarray(part.rhs), _NUM_POOL) if own else 0.0), gradient)
+        Watched(part, own, pool, residual - (repeated(np.asarray(part.rhs), _NUM_POOL) if own else 0.0), gradient)
         for part, own, pool, (residual, gradient) in zip(exact, data, pools, joined, strict=True)
     ]
 
 
 def residuals(
-    problem: Problem, conditions: Sequence[Condition], kernels: Kernels, predictor: AbstractPredictor
+    problem: Problem, conditions: Sequence[Watched], kernels: Kernels, predictor: AbstractPredictor
 ) -> Residuals | None:
     """How well a solution meets the conditions; None if it is not finite there."""
     dim, num_fields, extent = problem.domain.dim, len(problem.unknowns), problem.domain.extent
@@ -108,8 +108,8 @@ def residuals(
     matrices = [coefficient_matrix(reading.operators, columns) for reading in readings]
     where = [s.sites for s in sampled]
     values = [table @ matrix.T for table, matrix in zip(tables, matrices, strict=True)]
-    at_zero = linearized(readings, where, [np.zeros_like(v) for v in values])
-    found = linearized(readings, where, values)
+    at_zero = residuals_and_gradients(readings, where, [np.zeros_like(v) for v in values])
+    found = residuals_and_gradients(readings, where, values)
     sizes = _sizes(derivatives, columns, extent, num_fields)
     at_points, between_points = {}, {}
     for index, (condition, s) in enumerate(zip(conditions, sampled, strict=True)):
@@ -140,7 +140,7 @@ class _Steps(NamedTuple):
     ends: Float[np.ndarray, "points dim"]
 
     @classmethod
-    def of(cls, problem: Problem, kernels: Kernels, sampled: Sampled) -> "_Steps":
+    def of(cls, problem: Problem, kernels: Kernels, sampled: Looked) -> "_Steps":
         """As long as points lie apart, but well below the lengthscale."""
         dim, start = problem.domain.dim, sampled.sites.x[sampled.num_own :]
         spacing = problem.domain.extent * sampled.num_points ** (-1 / dim)
@@ -176,20 +176,20 @@ def _drawn(problem: Problem, part: Part, seed: int) -> Site:
     return problem.sites(part.name, problem.sample_part(part.name, _NUM_POOL, seed=seed), normals=part.reading.takes_normal)
 
 
-def _sampled(condition: Condition) -> Sampled:
+def _sampled(condition: Watched) -> Looked:
     sites, rhs = condition.part.sites.map(np.asarray), np.asarray(condition.part.rhs)
     if condition.is_data:
-        return Sampled(spread(sites, CHUNK), spread(rhs, CHUNK), CHUNK, len(rhs))
+        return Looked(repeated(sites, CHUNK), repeated(rhs, CHUNK), CHUNK, len(rhs))
     rest = condition.at_zero[_NUM_UNIFORM:]
     strength = np.where(np.isfinite(rest), np.abs(rest), 0.0)
     strength = np.max(strength / np.maximum(strength.max(axis=0), 1e-300), axis=1)
     strong = _NUM_UNIFORM + np.argsort(-strength, kind="stable")[:_NUM_STRONG]
     new = condition.pool.at(np.concatenate([np.arange(_NUM_UNIFORM), strong]))
-    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), spread(sites, _NUM_OWN), new)
-    return Sampled(both, np.zeros((CHUNK, rhs.shape[1])), _NUM_OWN, len(rhs))
+    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), repeated(sites, _NUM_OWN), new)
+    return Looked(both, np.zeros((CHUNK, rhs.shape[1])), _NUM_OWN, len(rhs))
 
 
-def spread(rows: Any, num: int) -> Any:
+def repeated(rows: Any, num: int) -> Any:
     """`num` of the rows of every array, evenly, each several times where there are fewer."""
     return jax.tree.map(lambda leaf: leaf[np.linspace(0, len(leaf) - 1, num).round().astype(int)], rows)
 
@@ -229,7 +229,7 @@ def _relative(
     return np.where(np.isfinite(top) & np.isfinite(bottom), relative, np.inf)
 
 
-def linearized(
+def residuals_and_gradients(
     readings: tuple[Reading, ...], sites: Sequence[Site], values: Sequence[np.ndarray]
 ) -> list[tuple[Float[np.ndarray, "points equations"], Float[np.ndarray, "points equations operators"]]]:
     r"""$r(x, v)$ and $\partial r/\partial v$ of every reading, each on `CHUNK` points."""
