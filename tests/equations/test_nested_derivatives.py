@@ -310,8 +310,8 @@ def test_an_equation_written_in_two_ways_has_the_same_functionals_residual_and_g
         assert [(f, [alpha for alpha, _ in terms]) for f, terms in one] == [(f, [a for a, _ in terms]) for f, terms in other]
         ours, theirs = ([c for _, terms in operator for _, c in terms] for operator in (one, other))
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-    x = jnp.asarray(PLACES[:, : first.dim])
-    values = jnp.asarray(np.random.default_rng(1).normal(size=(len(x), len(first.operators))))
+    x = Site(jnp.asarray(PLACES[:, : first.dim]))
+    values = jnp.asarray(np.random.default_rng(1).normal(size=(len(PLACES), len(first.operators))))
     for of in (lambda r: r.residual, lambda r: jax.jacfwd(r.residual, argnums=1)):
         ours, theirs = (jax.vmap(of(reading))(x, values) for reading in (first, second))
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
