@@ -18,7 +18,7 @@ def test_an_example_runs_and_its_solution_is_near_the_exact_one(path, tmp_path, 
     monkeypatch.chdir(tmp_path)
     names = runpy.run_path(str(path), run_name="__main__")
     solution, problem = names["solution"], names["problem"]
-    points = problem.domain.grid((7,) * problem.domain.dim)
+    points = problem.domain.test_points((7,) * problem.domain.dim)
     truth = np.array([np.ravel(problem.reference(x)) for x in jnp.asarray(points)])
     assert np.abs(solution(points).reshape(truth.shape) - truth).max() < LARGEST_ERROR.get(path.stem, 1e-4)
     assert "converged" in capsys.readouterr().out
