@@ -9,14 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse as sparse
 from scipy.linalg import solve_sylvester
+from scipy.sparse.linalg import spsolve
 
+import gpde
 from gpde.domains import SpaceTime
 from gpde.gallery import GALLERY, get
 from gpde.gallery.burgers import cole_hopf
+from gpde.gallery.darcy_inverse import log_permeability
 from gpde.gallery.eikonal import exit_time
 from gpde.gallery.references.cavity import driven
-from gpde.solution.errors import reference_values
+from gpde.solution.errors import error_points, reference_values
 
 CASES = [
     ("elliptic", {}),
@@ -67,6 +71,63 @@ def test_a_computed_reference_satisfies_every_equation_to_what_its_method_can(na
     problem = get(name).build(**parameters)
     for part, points in problem.sample(20, 20, seed=3).items():
         np.testing.assert_allclose(residuals(problem, part, points, problem.reference), 0.0, atol=2e-6)
+
+
+def truth(problem, points):
+    values = reference_values(problem, points)
+    assert values is not None
+    return values
+
+
+def measured(problem):
+    return next(c.observations for c in problem.conditions if c.observations is not None)
+
+
+def test_the_darcy_reference_agrees_with_finite_volumes():
+    # Fluxes through the sides of cells around the nodes of a grid: second order, so that two grids give fourth.
+    problem = get("darcy-inverse").build()
+
+    def volumes(num):
+        x = np.linspace(0, 1, num + 1)
+        half = (x[1:] + x[:-1]) / 2
+        conductivity = lambda x, y: np.exp(log_permeability(x, y, np))  # noqa: E731
+        one = sparse.csr_matrix(np.diff(np.eye(num + 1), axis=0)[:, 1:-1])
+        eye = sparse.identity(num - 1)
+        along, across = sparse.kron(one, eye), sparse.kron(eye, one)
+        first = sparse.diags(conductivity(half[:, None], x[None, 1:-1]).ravel())
+        second = sparse.diags(conductivity(x[1:-1, None], half[None, :]).ravel())
+        matrix = num**2 * (along.T @ first @ along + across.T @ second @ across)
+        return np.asarray(spsolve(matrix.tocsc(), np.ones((num - 1) ** 2))).reshape(num - 1, num - 1)
+
+    coarse, fine = volumes(64), volumes(128)[1::2, 1::2]
+    nodes = np.stack(np.meshgrid(*2 * [np.linspace(0, 1, 65)[1:-1]], indexing="ij"), axis=-1).reshape(-1, 2)
+    found = truth(problem, nodes)[:, 0]
+    np.testing.assert_allclose(found, (fine + (fine - coarse) / 3).ravel(), atol=2e-6)
+
+
+def test_data_of_inverse_problems_are_the_truth_and_noise_of_the_size_they_say():
+    for name in ("burgers-inverse", "darcy-inverse"):
+        problem = get(name).build()
+        data, again = measured(problem), measured(get(name).build())
+        scores = (data.values - truth(problem, data.points)[:, 0]) / data.noise
+        assert 0.8 < np.std(scores) < 1.2
+        assert abs(np.mean(scores)) < 3 / np.sqrt(len(scores))
+        np.testing.assert_array_equal(again.values, data.values)
+
+
+def test_the_viscosity_is_found_within_two_percent_and_two_of_its_standard_deviations():
+    found = gpde.solve(get("burgers-inverse").build()).parameters["nu"]
+    assert abs(found.value - 0.1) < 0.002
+    assert abs(found.value - 0.1) < 2 * found.std
+
+
+def test_error_bars_of_the_permeability_cover_it():
+    problem = get("darcy-inverse").build()
+    solution, places = gpde.solve(problem, num_interior=200, num_boundary=60), error_points(problem)
+    exact, found = truth(problem, places)[:, 1], solution(places)[:, 1]
+    covered = np.mean(np.abs(found - exact) < 1.96 * solution.std(places)[:, 1])
+    assert 0.85 <= covered <= 1.0
+    assert np.sqrt(np.mean((found - exact) ** 2) / np.mean(exact**2)) < 0.35
 
 
 def test_the_cavity_reference_agrees_with_the_published_table():
@@ -188,6 +249,7 @@ def test_listing_the_gallery_does_not_import_jax():
         (lambda: get("poisson").build(epsilon=1.0), "it takes no parameters"),
         (lambda: get("burgers").build(viscosity=0.0), "`viscosity` is finite and above zero; got 0.0"),
         (lambda: get("eikonal").build(epsilon=-1.0), "`epsilon` is finite and above zero; got -1.0"),
+        (lambda: get("burgers-inverse").build(viscosity=0.01), "`viscosity` is finite and at least 0.05; got 0.01"),
         (lambda: get("elliptic").build(amplitude=float("nan")), "`amplitude` is finite; got nan"),
     ],
 )

@@ -141,6 +141,18 @@ _ENTRIES = (
         equation="|∇u|² = 1 + ε Δu,  u = g on the boundary",
         parameters={"epsilon": Parameter(0.2, "ε, how far the ridges are rounded")},
     ),
+    Entry(
+        name="burgers-inverse",
+        summary="Burgers' equation, its viscosity unknown and 100 noisy values of u given",
+        equation="u_t + u u_x - ν u_xx = 0,  ν unknown,  u(0, x) = -sin πx,  u(t, ±1) = 0,  u(t_i, x_i) = y_i ± 0.01",
+        parameters={"viscosity": Parameter(0.1, "ν in truth, which only the data know")},
+    ),
+    Entry(
+        name="darcy-inverse",
+        summary="Darcy flow on the unit square, its permeability unknown and 60 noisy values of u given",
+        equation="-∇·(eᵃ ∇u) = 1,  a unknown,  u = 0 on the boundary,  u(x_i) = y_i ± 0.001",
+        parameters={},
+    ),
 )
 GALLERY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
