@@ -14,6 +14,7 @@ from gpde.benchmarks import BENCHMARKS, clock, methods, scaling
 TABLES = {
     "between-points": "wrong: none",
     "consensus": "points per patch",
+    "gallery": "nu =",
     "full-batch": "run/factor",
     "gram": "closed form s",
     "hard-equations": "its own",
@@ -56,7 +57,7 @@ def test_the_clock_shows_every_line_of_a_command():
 def test_an_unknown_benchmark_is_answered_with_those_there_are(tmp_path):
     finished = bench("grams", cwd=tmp_path)
     assert finished.returncode == 2
-    assert "there is no benchmark 'grams'; there are methods, scaling, clock, between-points" in finished.stderr
+    assert "there is no benchmark 'grams'; there are methods, scaling, gallery, clock, between-points" in finished.stderr
 
 
 @pytest.mark.slow
