@@ -459,9 +459,14 @@ def test_a_constant_has_every_period():
 
 def test_a_kernel_prints_its_numbers():
     kernel = Gaussian([0.2, 0.1], amplitude=2.0) * Matern(9 / 2, 0.3) + Offset(3.0)
-    assert str(kernel) == (
-        "Sum(Product(Gaussian(lengthscale=(0.2, 0.1), amplitude=2), Matern(nu=4.5, lengthscale=0.3)), Offset(amplitude=3))"
+    assert (
+        str(kernel)
+        == repr(kernel)
+        == ("Sum(Product(Gaussian(lengthscale=(0.2, 0.1), amplitude=2), Matern(nu=4.5, lengthscale=0.3)), Offset(amplitude=3))")
     )
+    assert str({"u": Gaussian((0.5, 0.3))}) == "{'u': Gaussian(lengthscale=(0.5, 0.3))}"
     texts = []
-    jax.eval_shape(lambda scale: texts.append(str(Gaussian(scale))), 0.2)
-    assert texts[0].startswith("Gaussian(lengthscale=f64[]")
+    jax.eval_shape(lambda scale: texts.append(repr(Gaussian(scale) + Offset(2.0))), 0.2)
+    assert "Gaussian(lengthscale=f64[]" in texts[0].replace("\n", "").replace(" ", "")
+    stacked = jax.vmap(lambda amplitude: Gaussian(0.2, amplitude=amplitude))(jnp.array([1.0, 2.0]))
+    assert "amplitude=(1, 2)" in repr(stacked)

@@ -42,12 +42,12 @@ class AbstractKernel(eqx.Module):
     Written for one pair of points: callers make matrices with `jax.vmap`.
     """
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """As it is written, with its numbers; while JAX traces it has none."""
         from gpde.kernels.text import kernel_text
 
         traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
-        return repr(self) if traced else kernel_text(self)
+        return super().__repr__() if traced else kernel_text(self)
 
     @property
     @abstractmethod
@@ -124,7 +124,8 @@ def positive(argument: str, value: Numbers, max_ndim: int) -> Float[Array, "..."
     """The array of a kernel's parameter, checked to be positive and finite unless it is being traced."""
     if not isinstance(value, Tracer):
         try:
-            numbers = np.asarray(value, dtype=float)
+            # NumPy would read the number in a text.
+            numbers = np.asarray(np.nan if np.asarray(value).dtype.kind in "US" else value, dtype=float)
         except (TypeError, ValueError):
             numbers = np.asarray(np.nan)
         if numbers.size == 0 or not np.all(np.isfinite(numbers) & (numbers > 0)):

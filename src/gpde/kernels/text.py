@@ -22,7 +22,7 @@ def kernel_text(kernel: AbstractKernel) -> str:
     """A kernel as it is written, without what is as by default."""
     pieces = []
     for field in dataclasses.fields(kernel):
-        value = getattr(kernel, field.name)
+        value = getattr(kernel, field.name, None)  # a kernel may be half built
         if isinstance(value, AbstractKernel):
             pieces.append(kernel_text(value))
         elif callable(value):
@@ -30,7 +30,7 @@ def kernel_text(kernel: AbstractKernel) -> str:
         elif field.name == "period" and isinstance(kernel, AbstractRadial):
             circles = ", ".join(f"{axis}: {period:.6g}" for axis, period in kernel.period)
             pieces += [f"period={{{circles}}}"] if circles else []
-        elif value is not None and np.size(value) and not (field.name == "amplitude" and value == 1.0):
+        elif value is not None and np.size(value) and not (field.name == "amplitude" and np.all(value == 1.0)):
             pieces.append(f"{field.name}={_text(value)}")
     return f"{type(kernel).__name__}({', '.join(pieces)})"
 
