@@ -89,6 +89,28 @@ CASES = {
     "a radius of zero": (lambda: Ball((0, 0), 0), r"`Ball`: `radius` is a finite number above zero; got 0"),
     "a radius below zero": (lambda: Ball((0, 0), -1.0), r"`Ball`: `radius` is a finite number above zero; got -1"),
     "a centre that is not finite": (lambda: Ball((0, np.nan), 1), r"`Ball`: `centre` is a finite number, or one for each"),
+    "a radius in words": (lambda: Ball((0, 0), "1"), r"`Ball`: `radius` is a finite number above zero; got '1'"),
+    "a centre in words": (
+        lambda: Ball(("0", 0), 1),
+        r"`Ball`: `centre` is a finite number, or one for each .*; got \('0', 0\)",
+    ),
+    "semi-axes in words": (lambda: Ellipsoid((0, 0), ("2", "1")), r"`Ellipsoid`: `semi_axes` is a finite number, or one for"),
+    "corners in words": (lambda: Box("0", "1"), r"`Box`: `lower` is a finite number, or one for each coordinate; got '0'"),
+    "a box in words": (
+        lambda: SignedDistance(lambda x: x[0], ("-1", "-1"), (1, 1)),
+        r"`SignedDistance`: `lower` is a finite number, or one for each coordinate; got \('-1', '-1'\)",
+    ),
+    "times in words": (lambda: SpaceTime((0, 1), "0", "1"), r"`start` and `stop` are finite numbers.*got '0' and '1'"),
+    "an interval in words": (lambda: SpaceTime(("0", "1"), 0, 1), r"`Box`: `lower` is a finite number.*got '0'"),
+    "vertices in words": (
+        lambda: Polygon([("0", "0"), ("1", "0"), ("0", "1")]),
+        r"`Polygon`: `vertices` are three or more points \(x, y\) of numbers; got \[\('0', '0'\)",
+    ),
+    "a polygon in words": (lambda: Polygon("square"), r"`Polygon`: `vertices` are three or more points .*; got 'square'"),
+    "a cloud in words": (
+        lambda: PointCloud([("0", "1")], PLACES),
+        r"`PointCloud`: `points` is an array of numbers; got \[\('0'",
+    ),
     "semi-axes of another dimension": (
         lambda: Ellipsoid((0, 0), (1, 2, 3)),
         r"`Ellipsoid`: `semi_axes` is a length above zero for each of 2 coordinates",
@@ -103,7 +125,12 @@ CASES = {
         lambda: Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]),
         r"crosses or touches itself \(Self-intersection\[0.5 0.5\]\). Check the order of the vertices",
     ),
-    "a polygon on a line": (lambda: Polygon([(0, 0), (1, 1), (2, 2)]), r"`Polygon`: `vertices` (go round|lie on a line)"),
+    "a polygon on a line": (lambda: Polygon([(0, 0), (1, 1), (2, 2)]), r"`vertices` lie on a line, so .* has no area"),
+    "a polygon on an axis": (lambda: Polygon([(0, 0), (2, 0), (1, 0)]), r"`vertices` lie on a line, so .* has no area"),
+    "a polygon on a line far away": (
+        lambda: Polygon([(1e6, 1e6), (1e6 + 0.1, 1e6 + 0.3), (1e6 + 0.2, 1e6 + 0.6)]),
+        r"`vertices` lie on a line, so that the polygon has no area",
+    ),
     "a vertex twice in a row": (lambda: Polygon([(0, 0), (1, 0), (1, 0), (0, 1)]), r"the same point twice in a row; leave one"),
     "a vertex that is not finite": (lambda: Polygon([(0, 0), (1, np.inf), (0, 1)]), r"hold 1 values that are not finite"),
     "a hole outside": (
@@ -247,7 +274,29 @@ CASES = {
     ),
     "a parameter with the name of a field": (
         lambda: problem(parameters={"u": gpde.Parameter(1.0)}),
-        r"a parameter has the name of an argument, other than `x` and the fields; came 'u'",
+        r"a parameter is called 'u', which to equations is a field; choose another name",
+    ),
+    "a parameter with the name of the point": (
+        lambda: problem(parameters={"x": gpde.Parameter(1.0)}),
+        r"a parameter is called 'x', which to equations is the point; choose another name",
+    ),
+    "a parameter with the name of the normal": (
+        lambda: problem(
+            equations={"interior": poisson, "boundary": lambda u, x, n: u(x) - n}, parameters={"n": gpde.Parameter(1.0)}
+        ),
+        r"a parameter is called 'n', which to equations is the outward normal on the boundary; choose another name",
+    ),
+    "a parameter that is no name": (
+        lambda: problem(parameters={"my rate": gpde.Parameter(1.0)}),
+        r"the name of a parameter is that of an argument, as 'nu'; came 'my rate'",
+    ),
+    "a parameter that is not declared": (
+        lambda: inside(lambda u, x, nu: nu * laplacian(u)(x)),
+        r"'interior' has none.*An unknown number is declared by `parameters=\{\"nu\": gpde.Parameter\(initial=...\)\}`",
+    ),
+    "parameters that are not declared": (
+        lambda: inside(lambda u, x, nu, rate: nu * laplacian(u)(x) + rate),
+        r"unknown numbers are named in `parameters`. Its signature is \(u, x, nu, rate\)",
     ),
     "a parameter that no equation takes": (
         lambda: problem(parameters={"rate": gpde.Parameter(1.0)}),
@@ -274,7 +323,7 @@ CASES = {
     ),
     "defaults given as a dictionary": (lambda: problem(defaults={"nugget": 1e-9}), r"`defaults` must be `gpde.Defaults"),
     # --- the equation
-    "an equation without a point": (lambda: inside(lambda u: u), r"must take 2 arguments, `\(u, x\)`.*its signature is \(u\)"),
+    "an equation without a point": (lambda: inside(lambda u: u), r"must take 2 arguments, `\(u, x\)`.*Its signature is \(u\)"),
     "an equation of too many fields": (lambda: inside(lambda u, v, x: u(x) + v(x)), r"must take 2 arguments, `\(u, x\)`"),
     "a vector for a residual": (
         lambda: inside(lambda u, x: gradient(u)(x)),
@@ -576,6 +625,21 @@ CASES = {
         r"`tolerance` must be a finite number > 0; came nan",
     ),
     "negative escalations": (lambda: FullBatch(max_escalations=-1), r"`max_escalations` must be a whole number >= 0; came -1"),
+    # --- the kernel
+    "a lengthscale in words": (lambda: Gaussian("0.2"), r"`Gaussian`: `lengthscale` must be positive and finite, not '0.2'"),
+    "lengthscales in words": (lambda: Matern(5 / 2, ("0.2", 1)), r"`Matern`: `lengthscale` must be positive.*not \('0.2', 1\)"),
+    "an amplitude in words": (lambda: gpde.Offset("1"), r"`Offset`: `amplitude` must be positive and finite, not '1'"),
+    "a period in words": (lambda: Gaussian(0.2, period={0: "1"}), r"`period` of coordinate 0 must be positive.*not '1'"),
+    "orders of a Matern kernel": (lambda: Matern([5 / 2], 0.2), r"`Matern`: `nu` must be 5/2, 7/2, 9/2 or 11/2, not \[2.5\]"),
+    "a smoothness in words": (
+        lambda: gpde.FunctionKernel(lambda x, y: jnp.sum(x * y), smoothness="2"),
+        r"`smoothness` must be 0, 1, 2, ... or None \(any\), not '2'",
+    ),
+    "the name of a kernel to learn": (lambda: gpde.Learned("gaussian"), r"`Learned`: give kernels to start.*came 'gaussian'"),
+    "the name of a field's kernel to learn": (
+        lambda: gpde.Learned({"u": Gaussian, "v": "matern"}),
+        r"`Learned`: give kernels to start from, as in `gpde.Learned\(gpde.Gaussian\)` .*; came 'matern'",
+    ),
     # --- domains
     "corners of two dimensions": (
         lambda: Box((0, 0), 1),
@@ -643,6 +707,18 @@ CASES = {
     "an operator of two fields": (
         lambda: solution().apply(lambda u, v: u, PLACES),
         r"the operator given to `apply` must take the field `u`",
+    ),
+    "a picture where there is no directory": (
+        lambda: solution().plot("/nonexistent/u.png"),
+        r"`plot`: there is no directory '/nonexistent'; make it first",
+    ),
+    "a picture of an unknown kind": (
+        lambda: solution().plot("u.foo"),
+        r"`plot`: 'u.foo' ends in '.foo', which is no kind of picture; kinds are .*pdf, .*png",
+    ),
+    "a picture that is a directory": (
+        lambda: solution().plot(Path(__file__).parent),
+        r"`plot`: '.*' is a directory; name a file in it, as '.*figure.png'",
     ),
     "a residual on a part without equation": (
         lambda: solution().residual(PLACES, "left"),

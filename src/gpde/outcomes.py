@@ -20,7 +20,8 @@ class Outcome(enum.Enum):
     )
     NOT_MET = (
         "not met: the method came to rest, but an equation does not hold at the run's own points. Look for equations that "
-        "contradict each other; or the kernel cannot follow the solution: shorten its lengthscale, lower the nugget"
+        "contradict each other; or the kernel cannot follow the solution: shorten its lengthscale, lower the nugget; "
+        "or start closer (`initial=`), where an equation is far from linear"
     )
     PLATEAU = "stopped early: the averaged loss no longer falls"
     NOT_POSITIVE_DEFINITE = (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpde
+from gpde.learning.learned import Learning
 from gpde.learning.likelihood import Patches, scores
 from gpde.learning.search import Limits, polish
 from gpde.learning.shape import Shape, scaled
@@ -144,3 +145,8 @@ def test_what_cannot_be_learned_is_refused():
         gpde.solve(problem, gpde.Learned(gpde.Offset(1.0)))
     with pytest.raises(ValueError, match="one kernel per field"):
         gpde.learn(problem, {"v": gpde.Gaussian(0.2)})
+
+
+@pytest.mark.parametrize(("rounds", "text"), [(1, "kernel learned in 1 round"), (3, "kernel learned in 3 rounds")])
+def test_one_round_is_not_several(rounds: int, text: str):
+    assert Learning(("u",), (gpde.Gaussian(0.2),), 0.0, [], rounds, 0.0).note == text

@@ -143,7 +143,7 @@ ERRORS = {
     ),
     "strictly between the bounds, 0 and 1; came 1": lambda: Parameter(1.0, 0.0, 1.0),
     "`std` is how far from `initial`": lambda: Parameter(1.0, std=-1.0),
-    "the name of an argument, other than `x` and the fields; came 'u'": lambda: dataclasses.replace(
+    "a parameter is called 'u', which to equations is a field": lambda: dataclasses.replace(
         heat(), parameters={"u": Parameter(1.0)}
     ),
     "Take `method=gpde.FullBatch.*` or `gpde.Consensus": lambda: gpde.solve(

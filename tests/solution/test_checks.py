@@ -54,6 +54,7 @@ def test_equations_that_contradict_each_other_on_one_part_do_not_converge(method
     problem = Problem(domain=SQUARE, equations={"interior": poisson, "boundary": [zero, one]})
     result = gpde.solve(problem, method=method, num_interior=60, num_boundary=40).result
     assert result.outcome is Outcome.NOT_MET
+    assert "or start closer (`initial=`)" in str(result)
     assert not result.successful
     assert "converged" not in str(result)
     assert result.at_points["boundary"] > 0.2

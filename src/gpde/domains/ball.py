@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names, point_text, vector
+from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names, is_finite_number, point_text, vector
 from gpde.domains.box import Corner
 from gpde.domains.sampling import between, unit_points
 
@@ -132,8 +132,8 @@ class Ball(AbstractEllipsoid):
     """
 
     def __init__(self, centre: Corner, radius: float | int, coordinates: Sequence[str] | None = None):
-        if np.ndim(radius) != 0 or not np.isfinite(radius) or radius <= 0:
-            raise ValueError(f"`Ball`: `radius` is a finite number above zero; got {radius}.")
+        if not is_finite_number(radius) or radius <= 0:
+            raise ValueError(f"`Ball`: `radius` is a finite number above zero; got {radius!r}.")
         self.radius = float(radius)
         self._set(centre, np.full(np.size(centre), self.radius), coordinates)
 

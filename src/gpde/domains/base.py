@@ -296,10 +296,26 @@ def point_text(point: Float[np.ndarray, " dim"]) -> str:
 def vector(value: Any, call: str, argument: str) -> Float[np.ndarray, " dim"]:
     """A point as an array that cannot be changed, or an error that names the argument."""
     try:
-        array = np.atleast_1d(np.array(value, dtype=np.float64))
+        array = np.atleast_1d(floats(value))
     except (TypeError, ValueError):
         array = np.array([np.nan])
     if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
-        raise ValueError(f"`{call}`: `{argument}` is a finite number, or one for each coordinate; got {value}.")
+        raise ValueError(f"`{call}`: `{argument}` is a finite number, or one for each coordinate; got {value!r}.")
     array.setflags(write=False)
     return array
+
+
+def floats(value: Any) -> Float[np.ndarray, "..."]:
+    """A new array of floats; `TypeError` or `ValueError` for what holds no numbers. NumPy would read those in a text."""
+    if np.array(value).dtype.kind in "US":
+        raise TypeError("a text is not a number")
+    return np.array(value, dtype=np.float64)
+
+
+def is_finite_number(value: Any) -> bool:
+    """True for one finite number, in whatever type."""
+    try:
+        array = floats(value)
+    except (TypeError, ValueError):
+        return False
+    return array.ndim == 0 and bool(np.isfinite(array))

@@ -1,5 +1,6 @@
 """Domains known by points alone: a scan, the nodes of another program."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -8,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull, KDTree
 
-from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names
+from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names, floats
 from gpde.domains.sampling import generator, spread
 
 
@@ -135,11 +136,10 @@ class PointCloud(AbstractDomain):
 
 
 def _table(given: Any, what: str, dim: int | None) -> Points:
-    table: np.ndarray
     try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        table = np.zeros(0)
+        table = floats(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`PointCloud`: {what} is an array of numbers; got {reprlib.repr(given)}.") from error
     if table.ndim != 2 or not len(table) or table.shape[1] != (dim or table.shape[1]):
         raise ValueError(f"`PointCloud`: {what} has shape (num, {dim or 'dim'}) with num >= 1; got {np.shape(table)}.")
     if not np.isfinite(table).all():

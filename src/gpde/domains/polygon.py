@@ -1,5 +1,6 @@
 """Polygons, with holes: shapely says what lies inside."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -8,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names
+from gpde.domains.base import AbstractDomain, Mask, Points, coordinate_names, floats
 from gpde.domains.sampling import between
 
 if TYPE_CHECKING:
@@ -140,11 +141,10 @@ class _Segments:
 
 
 def _ring(given: Any, what: str) -> Ring:
-    ring: np.ndarray
     try:
-        ring = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        ring = np.zeros(0)
+        ring = floats(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`Polygon`: {what} are three or more points (x, y) of numbers; got {reprlib.repr(given)}.") from error
     if ring.ndim == 2 and len(ring) > 1 and np.array_equal(ring[0], ring[-1]):
         ring = ring[:-1]
     if ring.ndim != 2 or ring.shape[1] != 2 or len(ring) < 3:
@@ -153,16 +153,26 @@ def _ring(given: Any, what: str) -> Ring:
         raise ValueError(f"`Polygon`: {what} hold {np.sum(~np.isfinite(ring))} values that are not finite.")
     if np.any(np.all(ring == np.roll(ring, 1, axis=0), axis=1)):
         raise ValueError(f"`Polygon`: {what} hold the same point twice in a row; leave one out.")
+    if _on_a_line(ring):
+        raise ValueError(f"`Polygon`: {what} lie on a line, so that the polygon has no area. Check their coordinates.")
     shape = shapely.Polygon(ring)
     if not shape.is_valid:
         raise ValueError(
             f"`Polygon`: {what} go round a polygon that crosses or touches itself ({shapely.is_valid_reason(shape)}). "
             "Check the order of the vertices."
         )
-    if shape.area <= 1e-14 * np.prod(np.maximum(np.ptp(ring, axis=0), np.finfo(float).tiny)):
-        raise ValueError(f"`Polygon`: {what} lie on a line, which has no inside.")
     ring.setflags(write=False)
     return ring
+
+
+def _on_a_line(ring: Ring) -> bool:
+    """Up to rounding, whatever the units of the coordinates. An area would not tell: that of an eight is zero too."""
+    span = np.ptp(ring, axis=0)
+    if not span.all():
+        return True
+    long, across = np.linalg.svd((ring - ring[0]) / span, compute_uv=False)
+    rounding = 8 * np.finfo(np.float64).eps * np.max(np.abs(ring) / span)
+    return bool(across <= max(1e-14, rounding) * long)
 
 
 def _turn(ring: Ring) -> float:

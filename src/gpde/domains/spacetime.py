@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gpde.domains.base import AbstractDomain, Mask, Points
+from gpde.domains.base import AbstractDomain, Mask, Points, is_finite_number
 from gpde.domains.box import Box
 from gpde.domains.sampling import between
 
@@ -22,10 +22,9 @@ class SpaceTime(AbstractDomain):
     """
 
     def __init__(self, space: AbstractDomain | tuple[float | int, float | int], start: float | int, stop: float | int):
-        times = np.ndim(start) == 0 == np.ndim(stop)
-        if not (times and np.isfinite(start) and np.isfinite(stop) and start < stop):
+        if not (is_finite_number(start) and is_finite_number(stop) and start < stop):
             raise ValueError(
-                f"`SpaceTime`: `start` and `stop` are finite numbers, and start < stop; got {start} and {stop}. "
+                f"`SpaceTime`: `start` and `stop` are finite numbers, and start < stop; got {start!r} and {stop!r}. "
                 "Space comes first, as in `SpaceTime((-1, 1), 0, 1)`."
             )
         if not isinstance(space, AbstractDomain) and np.shape(space) != (2,):

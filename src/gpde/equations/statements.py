@@ -105,8 +105,8 @@ def stated(
     except TypeError as error:
         raise ValueError(
             f"{name} must take {len(own)} arguments, `{takes}`: the field{'s' if len(fields) > 1 else ''} {words(fields)} and "
-            f"the point; or one more, `({', '.join(fields)}, x, n)`, the outward normal on a part of the boundary; its "
-            f"signature is {signature}."
+            f"the point; or one more, `({', '.join(fields)}, x, n)`, the outward normal on a part of the boundary; "
+            f"unknown numbers are named in `parameters`. Its signature is {signature}."
         ) from error
     return Statement(equation, name, len(fields), normal, told)
 

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from gpde.kernels.base import AbstractKernel, MultiIndex, Numbers, Terms, check_lengthscale, order, positive
@@ -32,7 +33,7 @@ class FunctionKernel(AbstractKernel):
     ):
         # A plain function is no pytree; as a `Partial` it becomes static structure, and what it binds become leaves.
         self.function = jax.tree_util.Partial(function) if jax.tree_util.all_leaves([function]) else function
-        if smoothness is not None and smoothness < 0:
+        if smoothness is not None and not (isinstance(smoothness, int | np.integer) and smoothness >= 0):
             raise ValueError(f"`FunctionKernel`: `smoothness` must be 0, 1, 2, ... or None (any), not {smoothness!r}.")
         self.max_order = smoothness
         scale = 1.0 if lengthscale is None else lengthscale

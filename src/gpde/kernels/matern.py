@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from gpde.kernels.base import Numbers, positive
@@ -33,7 +34,7 @@ class Matern(AbstractRadial):
         amplitude: ArrayLike = 1.0,
         period: Mapping[int, float | int] | None = None,
     ):
-        if nu not in ORDERS:
+        if not isinstance(nu, int | float | np.number) or nu not in ORDERS:
             raise ValueError(f"`Matern`: `nu` must be 5/2, 7/2, 9/2 or 11/2, not {nu!r}.")
         self.nu = float(nu)
         self.lengthscale = positive("`Matern`: `lengthscale`", lengthscale, max_ndim=1)

@@ -35,6 +35,8 @@ class Learned:
                     f"`Learned`: of classes it knows `Gaussian` and `Matern`, not {kernel.__name__}; give a kernel with its "
                     "numbers to start from, as in `gpde.Learned(gpde.Gaussian(0.2) + gpde.Offset())`."
                 )
+            for one in kernel.values() if isinstance(kernel, Mapping) else (kernel,):
+                _check(one)
         self.kernels = kernels
 
     def __repr__(self) -> str:
@@ -59,6 +61,19 @@ class Learned:
                 )
             found.append(kernels)
         return found
+
+
+def _check(kernel: Any) -> None:
+    """Raise `ValueError` for what no start can be made of."""
+    if kernel is Gaussian or kernel is Matern:
+        return
+    try:
+        as_kernel(kernel)
+    except ValueError as error:
+        raise ValueError(
+            "`Learned`: give kernels to start from, as in `gpde.Learned(gpde.Gaussian)` or `gpde.Learned(gpde.Gaussian(0.2))`; "
+            f"came {kernel!r}."
+        ) from error
 
 
 def _start(kernel: Any, extent: Float[np.ndarray, " dim"], order: int) -> AbstractKernel:
@@ -88,6 +103,11 @@ class Learning:
     def kernel(self) -> AbstractKernel | dict[str, AbstractKernel]:
         """For `solve(problem, learning.kernel)`."""
         return self.kernels[0] if len(self.fields) == 1 else dict(zip(self.fields, self.kernels, strict=True))
+
+    @property
+    def note(self) -> str:
+        """For the result of a run."""
+        return f"kernel learned in {self.rounds} round{'' if self.rounds == 1 else 's'}"
 
     def __str__(self) -> str:
         """The table, the best of every stage."""

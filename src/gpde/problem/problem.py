@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpde.domains import AbstractDomain
 from gpde.domains.sampling import split
-from gpde.equations import Equation, Kind, Reading, Site, applied, check_operator, equation_name, read, stated
+from gpde.equations import Equation, Kind, Reading, Site, Statement, applied, check_operator, equation_name, read, stated
 from gpde.equations.linear_operators import operator_text
 from gpde.kernels import AbstractKernel
 from gpde.problem.observations import Observations, numbers
@@ -124,10 +124,13 @@ class Problem:
                 '`Problem`: `parameters` names unknown scalars, as in `parameters={"nu": gpde.Parameter(initial=0.1)}`; '
                 f"came {self.parameters!r}."
             )
+        taken = {"x": "the point", "n": "the outward normal on the boundary", **dict.fromkeys(fields, "a field")}
         for name in self.parameters:
-            if not isinstance(name, str) or not name.isidentifier() or name in (*fields, "x"):
+            if not isinstance(name, str) or not name.isidentifier():
+                raise ValueError(f"`Problem`: the name of a parameter is that of an argument, as 'nu'; came {name!r}.")
+            if name in taken:
                 raise ValueError(
-                    f"`Problem`: a parameter has the name of an argument, other than `x` and the fields; came {name!r}."
+                    f"`Problem`: a parameter is called '{name}', which to equations is {taken[name]}; choose another name."
                 )
 
     @property
@@ -158,11 +161,7 @@ class Problem:
             statements = [stated(e, name, self.fields, scalars) for e, name in zip(equations, names, strict=True)]
             normals = any(statement.normal is not None for statement in statements)
             if normals and "interior" in self.atoms(part):
-                raise ValueError(
-                    f"{next(s for s in statements if s.normal is not None).name} takes one argument after "
-                    f"`{', '.join(self.fields)}` and `x`, which is the outward normal, and '{part}' has none. Equations on the "
-                    f"boundary may take it: on {', '.join(p for p in self.domain.parts if p != 'interior')}."
-                )
+                raise ValueError(self._no_normal(next(s for s in statements if s.normal is not None), part))
             probes = self.sites(part, self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230), normals=normals)
             reading = read(statements, self.unknowns, probes, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading))
@@ -189,6 +188,16 @@ class Problem:
             reading = read((observed,), self.unknowns, where, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading, data))
         return tuple(conditions)
+
+    def _no_normal(self, statement: Statement, part: str) -> str:
+        """A message; what is not called `n` may have been meant as an unknown scalar."""
+        boundary = ", ".join(p for p in self.domain.parts if p != "interior")
+        name = statement.normal
+        scalar = f' An unknown number is declared by `parameters={{"{name}": gpde.Parameter(initial=...)}}`.'
+        return (
+            f"{statement.name} takes one argument after `{', '.join(self.fields)}` and `x`, which is the outward normal, and "
+            f"'{part}' has none. Equations on the boundary may take it: on {boundary}.{'' if name == 'n' else scalar}"
+        )
 
     def atoms(self, part: str) -> tuple[str, ...]:
         """The sides that a part stands for here: without those of more special parts that have equations of their own."""

@@ -110,7 +110,7 @@ def solve(
         work = chosen.prepare(setup)
         state = chosen.resumed(work, initial.resume, seed) if isinstance(initial, Solution) else None
         notes = () if method is not None else (f"method {chosen.name}, chosen for {collocation.functionals.size} functionals",)
-        notes += () if learning is None else (f"kernel learned in {learning.rounds} rounds",)
+        notes += () if learning is None else (learning.note,)
         if isinstance(state, str):
             notes = (*notes, f"started from `initial` anew, without its weights: {state}")
         if state is None or isinstance(state, str):

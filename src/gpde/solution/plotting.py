@@ -1,7 +1,8 @@
 """Figures of solutions: truth, solution, error, points and the history of the run."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -35,6 +36,8 @@ def plot_solution(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    if isinstance(path, str | os.PathLike):
+        _check_path(Path(path), FigureCanvasAgg.get_supported_filetypes())
     with rc_context(_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
@@ -44,6 +47,18 @@ def plot_solution(
         if path is not None:
             figure.savefig(path, dpi=160)
     return figure
+
+
+def _check_path(path: Path, kinds: Collection[str]) -> None:
+    """Before there is a figure, which takes a while."""
+    if not path.parent.is_dir():
+        raise ValueError(f"`plot`: there is no directory '{path.parent}'; make it first.")
+    if path.is_dir():
+        raise ValueError(f"`plot`: '{path}' is a directory; name a file in it, as '{path / 'figure.png'}'.")
+    if path.suffix and path.suffix[1:].lower() not in kinds:
+        raise ValueError(
+            f"`plot`: '{path.name}' ends in '{path.suffix}', which is no kind of picture; kinds are {', '.join(sorted(kinds))}."
+        )
 
 
 _STYLE: Any = {
