@@ -23,6 +23,10 @@ class Outcome(enum.Enum):
         "contradict each other; or the kernel cannot follow the solution: shorten its lengthscale, lower the nugget; "
         "or start closer (`initial=`), where an equation is far from linear"
     )
+    NOT_RESOLVED = (
+        "not resolved: the equations hold at the points, but between them one is off by more than 3 % of its own terms, and "
+        "the function may be far from the solution. Take more points, or another lengthscale; or there is no smooth solution"
+    )
     PLATEAU = "stopped early: the averaged loss no longer falls"
     NOT_POSITIVE_DEFINITE = (
         "failed: the Gram matrix is not positive definite even with the largest nugget tried; the last good iterate is kept. "

@@ -19,7 +19,15 @@ from gpde.problem.problem import Observations, PointsByPart, Problem
 from gpde.solution._solve import solve
 from gpde.solution.solution import Seconds, Solution
 
-_BEST_FIRST = (Outcome.CONVERGED, Outcome.FINISHED, Outcome.PLATEAU, Outcome.MAX_STEPS, Outcome.STALLED, Outcome.NOT_MET)
+_BEST_FIRST = (
+    Outcome.CONVERGED,
+    Outcome.FINISHED,
+    Outcome.PLATEAU,
+    Outcome.MAX_STEPS,
+    Outcome.STALLED,
+    Outcome.NOT_RESOLVED,
+    Outcome.NOT_MET,
+)
 
 
 class Marched(AbstractPredictor):
