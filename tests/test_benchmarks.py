@@ -36,7 +36,7 @@ def test_every_benchmark_prints_its_table(tables, tmp_path):
     assert finished.returncode == 0, finished.stderr
     _, *printed = finished.stdout.split("───── ")
     assert len(printed) == len(tables)
-    for name, text in zip(tables, printed, strict=True):
+    for name, text in zip((name for name in BENCHMARKS if name in tables), printed, strict=True):
         assert text.startswith(f"{name}: {BENCHMARKS[name]}")
         assert tables[name] in text
     drawn = {module.__name__.rpartition(".")[2] for module in (methods, scaling)} & set(tables)

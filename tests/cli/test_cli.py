@@ -241,7 +241,7 @@ def test_a_run_that_failed_with_nothing_to_draw_ends_with_code_1_and_says_how_it
     path = tmp_path / "broken.py"
     path.write_text(
         "import jax.numpy as jnp, gpde\n"
-        "equations = {'interior': lambda u, x: gpde.laplacian(u)(x) + jnp.log(u(x)), 'boundary': lambda u, x: u(x) - 1}\n"
+        "equations = {'interior': lambda u, x: gpde.laplacian(u)(x) + jnp.log(u(x)), 'boundary': lambda u, x: u(x) + 1}\n"
         "problem = gpde.Problem(gpde.Box(0.0, 1.0), equations)\n"
     )
     result = run("solve", path, "--num-interior", 9, "--num-boundary", 2, "--output", tmp_path)
@@ -394,7 +394,7 @@ def test_info_and_predict_open_the_file_once(solved, monkeypatch):
 
     opened = []
     once = files.read_file
-    monkeypatch.setattr(files, "read", lambda path: opened.append(path) or once(path))
+    monkeypatch.setattr(files, "read_file", lambda path: opened.append(path) or once(path))
     run("info", solved[1] / "solution.npz")
     predicted(solved, "0.5,0.5\n")
     assert len(opened) == 2

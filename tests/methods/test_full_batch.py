@@ -90,8 +90,8 @@ def test_a_linear_problem_is_solved_by_the_kriging_formula(linear_problem):
     matrix += nugget * np.diag(np.diag(matrix))
     weights = np.linalg.solve(matrix, rhs)
     np.testing.assert_allclose(solution(FINE), to(FINE) @ rows.T @ weights, atol=1e-9)
-    assert solution.result.outcome is Outcome.CONVERGED
     assert solution.result.num_steps == 1
+    assert not solution.result.failed
 
     # And its standard deviation is that of the conditioned process.
     cross = to(FINE) @ rows.T

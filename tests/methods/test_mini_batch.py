@@ -376,7 +376,7 @@ def test_a_run_in_which_every_batch_fails_ends_and_says_so():
 
 def test_an_equation_that_is_not_finite_ends_the_run_with_the_right_advice():
     problem = Problem(
-        Box(0.0, 1.0), {"interior": lambda u, x: -laplacian(u)(x) + jnp.log(u(x)), "boundary": lambda u, x: u(x) - 1}
+        Box(0.0, 1.0), {"interior": lambda u, x: -laplacian(u)(x) + jnp.log(u(x)), "boundary": lambda u, x: u(x) + 1}
     )
     solution = solve(
         problem, Gaussian(0.3), method=MiniBatch(batch_size=6, num_steps=200), num_interior=20, num_boundary=2, nugget=1e-10

@@ -151,7 +151,7 @@ def test_the_standard_deviation_is_that_of_the_problem_linearised_at_the_solutio
 
 
 def test_a_solution_remembers_how_it_was_found(solution):
-    assert solution.result.successful
+    assert not solution.result.failed
     assert solution.result.method == "full-batch"
     assert len(solution.history) == solution.result.num_steps
     assert solution.seconds.run > 0

@@ -41,10 +41,12 @@ def test_defaults_come_from_the_problem(problem, solution):
     np.testing.assert_array_equal(solution(FINE), said(FINE))
 
 
-def test_without_any_kernel_a_gaussian_of_a_fifth_of_the_domain_is_taken():
-    problem = Problem(Box((0, 0), (1, 2)), {"interior": lambda u, x: u(x) - x[0]})
-    solution = solve(problem, num_interior=5)
-    np.testing.assert_allclose(solution.kernels["u"].lengthscales(2), [0.2, 0.4])
+def test_without_any_kernel_one_is_learned_from_the_equations():
+    problem = Problem(Box((0, 0), (1, 2)), {"interior": lambda u, x: u(x) - jnp.sin(20 * x[0])})
+    solution = solve(problem, num_interior=60)
+    along, across = solution.kernels["u"].lengthscales(2)
+    assert along < 0.3 < across  # u oscillates along the first coordinate and does not change along the second
+    assert "kernel learned" in str(solution.result)
 
 
 def test_another_seed_takes_other_points_and_finds_the_same_function(problem, solution):

@@ -85,6 +85,8 @@ def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
                     num_steps=num_steps(settings, size),
                     max_inner_steps=settings.max_inner_steps,
                     proximal_weight=settings.proximal_weight,
+                    proximal_metric="gram-diagonal",
+                    replacement=True,
                 )
                 solution = solve(problem, points=points, method=method, functionals=_FUNCTIONALS, seed=seed + realization)
                 runs.append((solution, errors_at_points(problem, solution)))
