@@ -5,7 +5,7 @@ every ratio compares two things measured in the same run. `quick` takes small si
 nothing about speed.
 """
 
-# What there is, in the order in which it runs; `mini-batch` is the module `mini_batch`.
+# What there is, in the order in which it runs; `mini-batch` is the module `bench_mini_batch`.
 BENCHMARKS = {
     "methods": "error against time for each method",
     "scaling": "time and memory against the number of points",

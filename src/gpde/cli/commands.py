@@ -248,7 +248,7 @@ def bench(
         # In the order of the list: a process takes over the peak memory of the one that starts it, which is small at first.
         for name in [name for name in BENCHMARKS if name in (names or BENCHMARKS)]:
             console().rule(f"{name}: {BENCHMARKS[name]}")
-            drawn = importlib.import_module(f"gpde.benchmarks.{name.replace('-', '_')}").main(quick=quick)
+            drawn = importlib.import_module(f"gpde.benchmarks.bench_{name.replace('-', '_')}").main(quick=quick)
             if drawn is not None:
                 output.mkdir(parents=True, exist_ok=True)
                 drawn.figure.savefig(output / f"{name}.png", dpi=120)
