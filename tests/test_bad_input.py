@@ -236,6 +236,35 @@ CASES = {
         lambda: problem(domain=Polygon([(0, 0), (0.1, 0), (0, 0.1)]), observations=data()),
         r"`Observations`: 2 of 3 points lie outside Polygon",
     ),
+    # --- constraints
+    "a constraint that is a function": (
+        lambda: problem(constraints=zero),
+        r"`constraints` are `gpde.At\(points, equation\)` and `gpde.Mean\(part, equation\)`, one or a list; came",
+    ),
+    "a value pinned outside": (
+        lambda: problem(constraints=gpde.At((2, 0), zero)),
+        r"`At`: 1 of 1 points lie outside Box.*for instance \[2. 0.\]. Check the order of coordinates",
+    ),
+    "a value pinned in another dimension": (
+        lambda: problem(constraints=gpde.At((0, 0, 0), zero)),
+        r"`At`: a point has 3 coordinates, those of the domain 2",
+    ),
+    "a value pinned at a word": (lambda: gpde.At("centre", zero), r"`At`: `points` must be an array of numbers; came 'centre'"),
+    "a value pinned twice": (lambda: gpde.At([(0, 0), (0, 0)], zero), r"`At`: a point is given twice"),
+    "a value pinned nowhere": (lambda: gpde.At((0, np.nan), zero), r"`At`: `points` is one point, or an array .* all finite"),
+    "a mean over a part that is not there": (
+        lambda: problem(constraints=gpde.Mean("inside", zero)),
+        r"`Mean`: there is no part 'inside' in the domain; its parts are interior, boundary",
+    ),
+    "a mean with the normal": (
+        lambda: problem(constraints=gpde.Mean("boundary", lambda u, x, n: directional(u, n)(x))),
+        r"`Mean`: its equations take the fields and the point, not the normal",
+    ),
+    "a mean with points alone": (
+        lambda: gpde.Mean("interior", zero, points=PLACES),
+        r"`Mean`: `points` come with a weight for each, `weights`; give both or neither",
+    ),
+    "a mean over no nodes": (lambda: gpde.Mean("interior", zero, num_nodes=0), r"`num_nodes` is a whole number, 1 or more"),
     # --- the problem
     "domain given as corners": (
         lambda: problem(domain=((0, 0), (1, 1))),

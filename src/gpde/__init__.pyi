@@ -23,6 +23,8 @@ from .operators import gradient as gradient
 from .operators import hessian as hessian
 from .operators import laplacian as laplacian
 from .operators import partial as partial
+from .problem.constraints import At as At
+from .problem.constraints import Mean as Mean
 from .problem.observations import Observations as Observations
 from .problem.parameters import Parameter as Parameter
 from .problem.problem import Defaults as Defaults

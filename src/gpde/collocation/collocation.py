@@ -7,7 +7,7 @@ The latent vector $z$ holds $[\phi, u]$ operator by operator. The values $(L_k u
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,7 +24,7 @@ from gpde.problem.problem import Condition, PointsByPart, Problem
 
 
 class Part(eqx.Module):
-    """One condition on its points."""
+    """One condition on its points: at each of them or, with `weights`, on average over all."""
 
     name: str = eqx.field(static=True)
     reading: Reading = eqx.field(static=True)
@@ -33,6 +33,7 @@ class Part(eqx.Module):
     rhs: Float[Array, "points equations"]
     noise_variance: Float[Array, "points equations"]
     noisy: bool = eqx.field(static=True)
+    weights: Float[Array, " points"] | None = None
 
     @property
     def points(self) -> Float[Array, "points dim"]:
@@ -45,6 +46,21 @@ class Part(eqx.Module):
     @property
     def num_equations(self) -> int:
         return len(self.reading.equations)
+
+    @property
+    def num_rows(self) -> int:
+        """How often each equation holds: at every point, or once on average."""
+        return self.num_points if self.weights is None else 1
+
+    def row_values(self, table: Float[Array, "points equations"]) -> Float[Array, "rows equations"]:
+        """What is given point by point, as often as the equations hold."""
+        return table if self.weights is None else (self.weights @ table)[None]
+
+    def row_table(self, coefficients: Float[Array, "points equations operators"]) -> "Table":
+        """The rows with these coefficients at the points."""
+        if self.weights is None:
+            return Table(self.starts, coefficients)
+        return Table(self.starts, self.weights[:, None, None] * coefficients, summed=True)
 
     @property
     def indices(self) -> Int[np.ndarray, "points operators"]:
@@ -72,15 +88,29 @@ class Part(eqx.Module):
         return without.at[:, chosen].set(solved)
 
 
-RowTerms = list[tuple[slice, Float[Array, " _"]]]
-"""One equation on the points of its part: for each operator, where its values lie and their coefficients."""
+class RowTerms(NamedTuple):
+    """One equation on the points of its part: for each operator, where its values lie and their coefficients; and whether the
+    points make one row together."""
+
+    terms: list[tuple[slice, Float[Array, " _"]]]
+    summed: bool
+
+    @property
+    def size(self) -> int:
+        return 1 if self.summed else len(self.terms[0][1])
+
+    def collected(self, by_point: Float[Array, "points ..."]) -> Float[Array, "rows ..."]:
+        """The rows of what is given point by point along the first axis."""
+        return by_point.sum(axis=0, keepdims=True) if self.summed else by_point
 
 
 class Table(eqx.Module):
-    r"""The rows of $\Psi$ for one part: at each point and for each equation, coefficients $a$ on the point's latent values."""
+    r"""The rows of $\Psi$ for one part: at each point and for each equation, coefficients $a$ on the point's latent values.
+    With `summed` the points make one row together."""
 
     starts: tuple[int, ...] = eqx.field(static=True)
     coefficients: Float[Array, "points equations operators"]
+    summed: bool = eqx.field(static=True, default=False)
 
     @property
     def num_points(self) -> int:
@@ -90,7 +120,8 @@ class Table(eqx.Module):
     def terms(self) -> list[RowTerms]:
         places = [slice(start, start + self.num_points) for start in self.starts]
         return [
-            [(place, self.coefficients[:, e, k]) for k, place in enumerate(places)] for e in range(self.coefficients.shape[1])
+            RowTerms([(place, self.coefficients[:, e, k]) for k, place in enumerate(places)], self.summed)
+            for e in range(self.coefficients.shape[1])
         ]
 
 
@@ -106,16 +137,18 @@ class Rows(eqx.Module):
 
     def times(self, matrix: Float[Array, "size columns"]) -> Float[Array, "equations columns"]:
         r"""$\Psi A$."""
-        return jnp.concatenate([total(a[:, None] * matrix[place] for place, a in terms) for terms in self._terms])
+        return jnp.concatenate(
+            [rows.collected(total(a[:, None] * matrix[place] for place, a in rows.terms)) for rows in self._terms]
+        )
 
     def transpose_times(self, vector: Float[Array, " equations"]) -> Float[Array, " size"]:
         r"""$\Psi^T c$."""
         out = jnp.zeros(self.num_latent)
         offset = 0
-        for terms in self._terms:
-            for place, a in terms:
-                out = out.at[place].add(a * vector[offset : offset + len(a)])
-            offset += len(terms[0][1])
+        for rows in self._terms:
+            for place, a in rows.terms:
+                out = out.at[place].add(a * vector[offset : offset + rows.size])
+            offset += rows.size
         return out
 
     def conditioned(
@@ -127,28 +160,28 @@ class Rows(eqx.Module):
         """
         equations = []
         start = 0
-        for terms in self._terms:
-            size = len(terms[0][1])
-            equations.append((start, terms, noise[start : start + size]))
-            start += size
+        for rows in self._terms:
+            equations.append((start, rows, noise[start : start + rows.size]))
+            start += rows.size
         blocks, block = {}, _blocks_of(matrix)
         for (i, left, own), (j, right, _) in itertools.combinations_with_replacement(equations, 2):
-            if (covariances := combined(block, left, right)) is not None:
+            if (by_point := combined(block, left.terms, right.terms)) is not None:
+                covariances = right.collected(left.collected(by_point).T).T
                 blocks[i, j] = add_diagonal(covariances, own) if i == j else covariances
         return join_upper(blocks)
 
     def conditioned_diagonal(self, matrix: Float[Array, "size size"] | BlockGram) -> Float[Array, " equations"]:
-        r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone."""
+        r"""$\mathrm{diag}\,\Psi K \Psi^T$, from the entries at each point alone; of a row that sums, from all of its points."""
         block = _blocks_of(matrix)
         return jnp.concatenate(
             [
                 total(
-                    a * jnp.diagonal(found) * b
-                    for rows, a in terms
-                    for columns, b in terms
-                    if (found := block(rows, columns)) is not None
+                    jnp.reshape(a @ found @ b, (1,)) if rows.summed else a * jnp.diagonal(found) * b
+                    for place, a in rows.terms
+                    for other, b in rows.terms
+                    if (found := block(place, other)) is not None
                 )
-                for terms in self._terms
+                for rows in self._terms
             ]
         )
 
@@ -178,7 +211,7 @@ class Collocation(eqx.Module):
 
     @property
     def num_equations(self) -> int:
-        return sum(p.num_points * p.num_equations for p in self.parts)
+        return sum(p.num_rows * p.num_equations for p in self.parts)
 
     @property
     def layout(self) -> Layout:
@@ -191,7 +224,7 @@ class Collocation(eqx.Module):
         Many small sets of data, or a condition stated side by side, are then no more work than one.
         """
         places = enumerate(self.parts)
-        runs = itertools.groupby(places, lambda p: p[1].reading.operators if p[1].num_equations == 1 else p[0])
+        runs = itertools.groupby(places, lambda p: p[1].reading.operators if _joins(p[1]) else p[0])
         return [[part for _, part in run] for _, run in runs]
 
     @property
@@ -206,7 +239,7 @@ class Collocation(eqx.Module):
     @property
     def linear_equations(self) -> Bool[np.ndarray, " equations"]:
         """Which equations have coefficients that do not depend on the latent values."""
-        return np.concatenate([np.repeat([kind.linear for kind in p.reading.kinds], p.num_points) for p in self.parts])
+        return np.concatenate([np.repeat([kind.linear for kind in p.reading.kinds], p.num_rows) for p in self.parts])
 
     @property
     def can_eliminate(self) -> bool:
@@ -214,16 +247,16 @@ class Collocation(eqx.Module):
 
     @property
     def noise_variance(self) -> Float[Array, " equations"]:
-        return _flat([p.noise_variance for p in self.parts])
+        return _flat([p.row_values(p.noise_variance) for p in self.parts])
 
     @property
     def noisy(self) -> Bool[np.ndarray, " equations"]:
         """Which equations are noisy observations: never eliminated, always weighted by their variance."""
-        return np.concatenate([np.full(p.num_points * p.num_equations, p.noisy) for p in self.parts])
+        return np.concatenate([np.full(p.num_rows * p.num_equations, p.noisy) for p in self.parts])
 
     def residual(self, latent: Float[Array, " size"]) -> Float[Array, " equations"]:
         r"""$f(z) - y$, part by part, equation by equation, point by point."""
-        return _flat([p.residual(p.values(latent)) for p in self.parts])
+        return _flat([p.row_values(p.residual(p.values(latent))) for p in self.parts])
 
     def linearize(self, latent: Float[Array, " size"]) -> Linearization:
         tables, moved = [], []
@@ -232,8 +265,8 @@ class Collocation(eqx.Module):
             for part in group:
                 values = part.values(latent)
                 coefficients.append(a := part.gradient(values))
-                moved.append(jnp.einsum("ped,pd->pe", a, values) - part.residual(values))
-            tables.append(Table(group[0].starts, jnp.concatenate(coefficients)))
+                moved.append(part.row_values(jnp.einsum("ped,pd->pe", a, values) - part.residual(values)))
+            tables.append(group[0].row_table(jnp.concatenate(coefficients)))
         return Linearization(Rows(tuple(tables), self.functionals.size), _flat(moved))
 
     def eliminate(self, latent: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -272,8 +305,8 @@ def collocate(problem: Problem, points: PointsByPart, functionals: str = "minima
     for index, (condition, sites) in enumerate(located):
         shape = (sites.num_points, len(condition.reading.equations))
         data = condition.observations
-        rhs = np.zeros(shape) if data is None else data.values[:, None]
-        noise = np.zeros(shape) if data is None else np.asarray(data.noise)[:, None] ** 2
+        rhs = np.zeros(shape) if data is None else np.broadcast_to(data.values[:, None], shape)
+        noise = np.zeros(shape) if data is None else np.broadcast_to(np.asarray(data.noise)[:, None] ** 2, shape)
         parts.append(
             Part(
                 name=condition.part,
@@ -283,6 +316,7 @@ def collocate(problem: Problem, points: PointsByPart, functionals: str = "minima
                 rhs=jnp.asarray(rhs),
                 noise_variance=jnp.asarray(noise),
                 noisy=bool(np.any(noise > 0)),
+                weights=None if condition.weights is None else jnp.asarray(condition.weights),
             )
         )
     return Collocation(Functionals(tuple(operators), tuple(groups)), tuple(parts), len(problem.unknowns))
@@ -293,6 +327,11 @@ def _blocks_of(matrix: Float[Array, "size size"] | BlockGram) -> Callable[[slice
     if isinstance(matrix, BlockGram):
         return lambda rows, columns: matrix.between(rows.start, columns.start)
     return lambda rows, columns: matrix[rows, columns]
+
+
+def _joins(part: Part) -> bool:
+    """Whether a part can be as one with others that look at the same operators."""
+    return part.num_equations == 1 and part.weights is None
 
 
 def _split(condition: Condition) -> list[Condition]:
@@ -317,7 +356,7 @@ def _located(condition: Condition, points: PointsByPart, problem: Problem, funct
         reading.equations, problem.unknowns, sites,
         units=reading.units, functionals=functionals, num_probes=sites.num_points,
     )  # fmt: skip
-    return dataclasses.replace(condition, reading=again), sites
+    return dataclasses.replace(condition, reading=again if condition.weights is None else again.averaged()), sites
 
 
 def _flat(tables: Sequence[Float[Array, "_ _"]]) -> Float[Array, " equations"]:

@@ -152,7 +152,7 @@ def point_table(collocation: Collocation, *, carry_values: bool = False) -> Poin
         latent[rows, [slots[o] for o in part.reading.operators]] = np.asarray(part.indices)
         rhs[rows, : part.num_equations] = np.asarray(part.rhs)
         noise[rows, : part.num_equations] = np.asarray(part.noise_variance)
-        has_equation[rows, : part.num_equations] = True
+        has_equation[rows, : part.num_equations] = part.weights is None  # a mean holds at no point alone
         first += part.num_points
     active = latent < collocation.functionals.size
     if carry_values:

@@ -36,7 +36,8 @@ def thinned(collocation: Collocation, metric: Metric, num_points: int) -> Thinne
     wanted = counts * share**power
     wanted = np.clip(np.ceil(wanted * num_points / wanted.sum()).astype(int), 1, counts)
     kept = [
-        spread_centres(metric.coordinates(np.asarray(part.points)), int(num))
+        # A mean is one over all of its points.
+        spread_centres(metric.coordinates(np.asarray(part.points)), int(num)) if part.weights is None else np.arange(len(part.points))
         for part, num in zip(collocation.parts, wanted, strict=True)
     ]
     return restricted(collocation, kept)
@@ -67,6 +68,7 @@ def restricted(collocation: Collocation, kept: Sequence[Int[np.ndarray, " _"]]) 
             starts=tuple(own),
             rhs=part.rhs[rows],
             noise_variance=part.noise_variance[rows],
+            weights=None if part.weights is None else part.weights[rows],
         )
         for own, (part, rows) in zip(starts, parts, strict=True)
     )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from gpde.domains.sampling import SAMPLINGS, between, count, generator, placed, split, spread
+from gpde.domains.sampling import SAMPLINGS, between, count, gauss_points, generator, placed, split, spread
 
 if TYPE_CHECKING:
     from gpde.domains.parts import WithParts
@@ -196,6 +196,27 @@ class AbstractDomain(abc.ABC):
             return placed(num, self.atom_extent(atom), place, sampling=sampling, rng=lambda: generator(seed, atom))
         except ValueError as error:
             raise ValueError(f"`sample`: {error} on {atom!r} of {self!r}.") from error
+
+    def quadrature(self, part: str, num: int) -> tuple[Points, Float[np.ndarray, " points"]]:
+        """About `num` points on a part with weights of sum one, for means over it: by Gauss where a map of the unit cube is at
+        hand, else four times as many points of a low-discrepancy sequence, all of one weight."""
+        atoms = self.covers(part)
+        measures = np.array([self.atom_measure(atom) for atom in atoms])
+        pieces = [self.atom_quadrature(atom, n) for atom, n in zip(atoms, split(num, measures, least=1), strict=True)]
+        shares = measures / measures.sum()
+        weights = [share * own for share, (_, own) in zip(shares, pieces, strict=True)]
+        return np.concatenate([points for points, _ in pieces]), np.concatenate(weights)
+
+    def atom_quadrature(self, atom: str, num: int) -> tuple[Points, Float[np.ndarray, " points"]]:
+        """`quadrature` for one atom. Uniform stays uniform under `place`, so that weights of the cube are weights there."""
+        if self.atom_dim(atom) == 0:
+            return self.sample_atom(atom, 1, "uniform", 0), np.ones(1)
+        unit, weights = gauss_points(num, self.atom_extent(atom))
+        points = self.place(atom, unit)
+        if self.has_chart(atom) and not np.isnan(points).any():
+            return points, weights
+        points = self.sample_atom(atom, 4 * num, "sobol", 0)
+        return points, np.full(len(points), 1 / len(points))
 
     def place_in_box(self, unit: Float[np.ndarray, "points axes"]) -> Points:
         """Points of the interior out of the box around it: `place` for a geometry that knows its inside and no map."""

@@ -109,6 +109,17 @@ def spread(points: Float[np.ndarray, "many dim"], num: int) -> np.ndarray:
     return np.flatnonzero(alive)[:num]
 
 
+def gauss_points(
+    num: int, extent: Float[np.ndarray, " axes"]
+) -> tuple[Float[np.ndarray, "points axes"], Float[np.ndarray, " points"]]:
+    """Gauss-Legendre points of the unit cube, about `num` of them and more along longer axes, with weights of sum one."""
+    spacing = (np.prod(extent) / num) ** (1 / len(extent))
+    rules = [np.polynomial.legendre.leggauss(max(2, round(float(length / spacing)))) for length in extent]
+    nodes = np.meshgrid(*[(x + 1) / 2 for x, _ in rules], indexing="ij")
+    weights = np.meshgrid(*[w / 2 for _, w in rules], indexing="ij")
+    return np.stack([axis.reshape(-1) for axis in nodes], axis=1), np.prod(weights, axis=0).reshape(-1)
+
+
 def _rows(num: int, extent: Float[np.ndarray, " axes"]) -> Float[np.ndarray, "num axes"]:
     """Exactly `num` cell centres: a tensor grid if `num` factors well, else rows whose lengths differ by one."""
     num_rows = _num_rows(num, extent)

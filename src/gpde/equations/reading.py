@@ -68,6 +68,11 @@ class Reading:
         """The highest derivative any operator takes."""
         return max(operator_order(operator) for operator in self.operators)
 
+    def averaged(self) -> "Reading":
+        """The same equations, to hold on average: at no point can they be solved for anything."""
+        kinds = tuple(dataclasses.replace(kind, dirichlet=False) for kind in self.kinds)
+        return dataclasses.replace(self, kinds=kinds, eliminated=None, elimination_matrix=None)
+
     def residual(self, site: Site, values: Float[Array, " operators"]) -> Float[Array, " equations"]:
         r"""$r(x, v)$ for one point: the pivot derivatives take the operators' values, every other derivative is zero."""
         given = dict(zip(self.pivots, values, strict=True))

@@ -95,6 +95,8 @@ class AbstractMethod(eqx.Module):
 
     name: eqx.AbstractClassVar[str]
     max_steps: eqx.AbstractVar[int]
+    # Whether it can hold equations that are sums over many points.
+    takes_means: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, setup: Setup) -> None:

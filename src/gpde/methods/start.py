@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from gpde.collocation.collocation import Collocation, Part, Rows, Table
+from gpde.collocation.collocation import Collocation, Part, Rows
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.thinning import restricted, thinned
 from gpde.equations.linear_operators import LinearOperator
@@ -91,9 +91,9 @@ def _conditioned(kernels: Kernels, collocation: Collocation) -> tuple[Float[Arra
     for part in collocation.parts:
         linear = np.flatnonzero(_linear(part))
         values = jnp.zeros((part.num_points, len(part.starts)))
-        tables.append(Table(part.starts, part.gradient(values)[:, linear]))
-        rhs.append(-part.residual(values)[:, linear].T.reshape(-1))
-        noise.append(part.noise_variance[:, linear].T.reshape(-1))
+        tables.append(part.row_table(part.gradient(values)[:, linear]))
+        rhs.append(-part.row_values(part.residual(values))[:, linear].T.reshape(-1))
+        noise.append(part.row_values(part.noise_variance)[:, linear].T.reshape(-1))
     rows, variance = Rows(tuple(tables), collocation.functionals.size), jnp.concatenate(noise)
     gram = block_gram(kernels, collocation.functionals, rows.layout)
     own = rows.conditioned_diagonal(gram)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gpde.domains.sampling import split
 from gpde.equations import Equation, Kind, Reading, Site, Statement, applied, check_operator, equation_name, read, stated
 from gpde.equations.linear_operators import operator_text
 from gpde.kernels import AbstractKernel
+from gpde.problem.constraints import Constraint, checked_constraints
 from gpde.problem.observations import Observations, numbers
 from gpde.problem.parameters import Parameter
 
@@ -34,11 +36,16 @@ class Defaults:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Condition:
-    """The equations of one part with everything collocation needs: where, what was read, right sides and noise."""
+    """The equations of one part with everything collocation needs: where, what was read, right sides and noise.
+
+    Constraints come with observations too: that they are zero at their points, exactly, or on average with `weights`.
+    """
 
     part: str
     reading: Reading
     observations: Observations | None = None
+    weights: Float[np.ndarray, " points"] | None = None
+    is_constraint: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,6 +64,8 @@ class Problem:
 
     - `fields`: the names of the unknowns, in the order in which equations take them.
     - `observations`: one `Observations`, or several.
+    - `constraints`: equations at single points, `At(points, equation)`, and on average over a part, `Mean(part, equation)`;
+      one or several.
     - `parameters`: unknown scalars by name, `{"nu": Parameter(initial=0.1)}`; equations take them by that name, after the
       point: `lambda u, x, nu: ...`.
     - `reference`: the exact solution as a function of one point, where there is one (a tuple of values for several fields).
@@ -71,6 +80,7 @@ class Problem:
     name: str = "problem"
     defaults: Defaults = dataclasses.field(default_factory=Defaults)
     parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
+    constraints: Constraint | Sequence[Constraint] = ()
     conditions: tuple[Condition, ...] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,14 +105,16 @@ class Problem:
                 f'`equations={{"interior": lambda u, x: ...}}`; came {type(self.equations).__name__}.'
             )
         self._check_parameters(fields)
+        constraints = checked_constraints(self.constraints)
         if not isinstance(self.defaults, Defaults):
             raise ValueError(f"`Problem`: `defaults` must be `gpde.Defaults(...)`; came {type(self.defaults).__name__}.")
         if self.reference is not None and not callable(self.reference):
             raise ValueError(f"`Problem`: `reference` must be a function of one point; came {type(self.reference).__name__}.")
-        if not self.equations and not observations:
+        if not self.equations and not observations and not constraints:
             raise ValueError('`Problem`: give at least one equation, as in `equations={"interior": lambda u, x: ...}`.')
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "observations", observations)
+        object.__setattr__(self, "constraints", constraints)
         object.__setattr__(self, "conditions", self._read("minimal"))
         seen = {field for c in self.conditions for operator in c.reading.operators for field, _ in operator}
         for index, name in enumerate(self.parameters, start=len(fields)):
@@ -152,13 +164,7 @@ class Problem:
                     f"`Problem`: there is no part {part!r} in the domain. "
                     f"Equations may hold on: {', '.join(self.domain.parts)}.{self.domain.no_ends}"
                 )
-            equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
-            if not equations:
-                raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
-            several = len(equations) > 1
-            names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
-            scalars = {name: parameter.value for name, parameter in self.parameters.items()}
-            statements = [stated(e, name, self.fields, scalars) for e, name in zip(equations, names, strict=True)]
+            statements = self._statements(given, part)
             normals = any(statement.normal is not None for statement in statements)
             if normals and "interior" in self.atoms(part):
                 raise ValueError(self._no_normal(next(s for s in statements if s.normal is not None), part))
@@ -187,7 +193,37 @@ class Problem:
             observed, where = applied(data.operator, name, len(self.fields)), Site(data.points)
             reading = read((observed,), self.unknowns, where, units=self.domain.extent, functionals=functionals)
             conditions.append(Condition(part, reading, data))
-        return tuple(conditions)
+        return (*conditions, *self._read_constraints(functionals, {c.part for c in conditions}))
+
+    def _read_constraints(self, functionals: str, taken: set[str]) -> list[Condition]:
+        conditions = []
+        constraints: tuple[Constraint, ...] = self.constraints  # pyright: ignore[reportAssignmentType]
+        for constraint in constraints:
+            part = next(name for name in _numbered(constraint.name) if name not in taken and name not in self.domain.parts)
+            taken.add(part)
+            statements = self._statements(constraint.equations, part)
+            points, weights = constraint.nodes(self.domain)
+            if any(statement.normal is not None for statement in statements):
+                raise ValueError(
+                    f"`{type(constraint).__name__}`: its equations take the fields and the point, not the normal; "
+                    "those on parts of the boundary do."
+                )
+            reading = read(statements, self.unknowns, Site(points), units=self.domain.extent, functionals=functionals)
+            if weights is not None:  # at no point alone does it hold
+                reading = reading.averaged()
+            exact = Observations(points, np.zeros(len(points)), name=part)
+            conditions.append(Condition(part, reading, exact, weights, is_constraint=True))
+        return conditions
+
+    def _statements(self, given: Any, part: str) -> list[Statement]:
+        """The equations of a part with their arguments understood."""
+        equations: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
+        if not equations:
+            raise ValueError(f"`Problem`: no equation is given for '{part}'; leave the part out instead.")
+        several = len(equations) > 1
+        names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
+        scalars = {name: parameter.value for name, parameter in self.parameters.items()}
+        return [stated(e, name, self.fields, scalars) for e, name in zip(equations, names, strict=True)]
 
     def _no_normal(self, statement: Statement, part: str) -> str:
         """A message; what is not called `n` may have been meant as an unknown scalar."""
@@ -314,12 +350,13 @@ class Problem:
             symbols = [operator_text(o, self.unknowns, self.domain.coordinates) for o in reading.operators]
             lines.append(f"  {condition.part}{self._count_text(condition, points)}")
             lines.append(f"    functionals: {', '.join(symbols)}")
-            if data is not None:
+            if data is not None and not condition.is_constraint:
                 noise = np.asarray(data.noise)
                 lines.append(f"    data: {len(data.values)} values, noise {noise.min():.3g} to {noise.max():.3g}")
                 continue
             lines += [
                 f"    {statement.name}: {kind_text(kind, symbols)}{', with the normal' if statement.normal else ''}"
+                f"{'' if condition.weights is None else ', on average'}"
                 for statement, kind in zip(reading.equations, reading.kinds, strict=True)
             ]
             if reading.eliminated is not None:
@@ -338,6 +375,12 @@ class Problem:
 
     def __str__(self) -> str:
         return self.text()
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The name, then the name with a number: `mean`, `mean 2`, ..."""
+    yield name
+    yield from (f"{name} {number}" for number in itertools.count(2))
 
 
 def kind_text(kind: Kind, symbols: Sequence[str]) -> str:

@@ -105,6 +105,11 @@ def solve(
         kernels = starts[0] if learning is None else learning.kernels
         coordinates = tuple(problem.domain.coordinates)
         setup = Setup(collocation, kernels, nugget, problem.unknowns, coordinates, tuple(problem.parameters))
+        if not chosen.takes_means and any(part.weights is not None for part in collocation.parts):
+            raise ValueError(
+                f"`Mean`: the method {chosen.name} looks at few points at a time, and a mean is over many. Take "
+                "`method=gpde.FullBatch()` or `gpde.Consensus()`, or pin one value instead, with `gpde.At`."
+            )
         chosen.check(setup)
         _check_memory(chosen, setup)
         work = chosen.prepare(setup)

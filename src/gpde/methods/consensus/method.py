@@ -33,10 +33,11 @@ from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.coarse import Coarse, coarse_start
 from gpde.methods.consensus.linearization import fixed_values, linearized, shortened, starting_values, value_slots
+from gpde.methods.consensus.means import check_means, means_at
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.reach import num_levels, num_members
-from gpde.methods.consensus.system import OpenValues, chunk_size, raised_until_good, reduce_patches, value_rows
+from gpde.methods.consensus.system import OpenValues, chunk_size, on_means, raised_until_good, reduce_patches, value_rows
 from gpde.methods.start import Start, linear_start
 from gpde.outcomes import Outcome
 
@@ -101,6 +102,7 @@ class Consensus(AbstractMethod):
     """
 
     name: ClassVar[str] = "consensus"
+    takes_means: ClassVar[bool] = True
     batch_size: int = 64
     num_patches: int | None = None
     max_steps: int = 50
@@ -128,7 +130,7 @@ class Consensus(AbstractMethod):
             )
 
     def check(self, setup: Setup) -> None:
-        """Every problem of the language can be solved."""
+        check_means(setup)
 
     def memory(self, setup: Setup) -> float:
         """The patches' precisions, twice while they are joined, and what the linear solver makes of them."""
@@ -235,6 +237,10 @@ class Consensus(AbstractMethod):
             matrix = open_values.matrix(patches.precision)
             prepared = solver.compute(matrix, *open_values.located(work.coordinates), work.kept)
             solved = solver.solve(matrix, prepared, open_values.summed(patches.pull), self.linear_tolerance)
+            if len((means := means_at(work.table, state.values)).residual):
+                inverse = lambda row: solver.solve(matrix, prepared, row, self.linear_tolerance).solution  # noqa: E731
+                carried = on_means(open_values, means.gradient, inverse)
+                solved = solved._replace(solution=carried(solved.solution, -means.residual))
             work.kept = solver.keep(prepared)
             del prepared
         values = state.values + open_values.spread(solved.solution)
@@ -359,6 +365,7 @@ class Consensus(AbstractMethod):
             nuggets=jnp.asarray(state.nuggets),
             fixed=jnp.asarray(work.fixed),
             linear_solver=solver,
+            means=jnp.asarray(means_at(table, state.values).gradient),
         )
 
 

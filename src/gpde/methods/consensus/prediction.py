@@ -40,6 +40,7 @@ class BlendedPatches(AbstractPredictor):
     nuggets: Float[Array, " patches"]
     fixed: Bool[Array, "points fields"]
     linear_solver: AbstractLinearSolver
+    means: Float[Array, "means points fields"]
 
     def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
@@ -61,8 +62,9 @@ class BlendedPatches(AbstractPredictor):
         members, fixed = np.asarray(self.members), np.asarray(self.fixed)
         coordinates = self.metric.coordinates(np.asarray(self.equations.points))
         samples, nuggets = sample_values(
-            self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver
-        )
+            self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver,
+            np.asarray(self.means),
+        )  # fmt: skip
         return jnp.asarray(samples.reshape(fixed.size, -1)), jnp.asarray(nuggets)
 
     def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:

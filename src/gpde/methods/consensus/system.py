@@ -122,10 +122,12 @@ def sample_values(
     fixed: Bool[np.ndarray, "points fields"],
     coordinates: Float[np.ndarray, "points dim"],
     solver: AbstractLinearSolver,
+    means: Float[np.ndarray, "means points fields"],
 ) -> tuple[Float[np.ndarray, "points fields samples"], Float[np.ndarray, " patches"]]:
     r"""Samples of $w$ around the solution, the same whenever they are drawn again, and the nuggets that patches took.
 
-    $H w = \sum_c R_c^T L_c^{-T} \xi_c$ with $S_c = L_c L_c^T$ and $\xi_c \sim N(0, I)$ has the covariance $H^{-1} H H^{-1}$.
+    $H w = \sum_c R_c^T L_c^{-T} \xi_c$ with $S_c = L_c L_c^T$ and $\xi_c \sim N(0, I)$ has the covariance $H^{-1} H H^{-1}$. `means` are
+    the gradients of what holds on average, which no sample leaves.
     """
     samples = np.zeros((*fixed.shape, _NUM_SAMPLES))
     open_values = OpenValues.of(members, fixed)
@@ -139,6 +141,7 @@ def sample_values(
         return samples, nuggets
     matrix = open_values.matrix(tables.precision)
     prepared = solver.compute(matrix, *open_values.located(coordinates))
+    carried = on_means(open_values, means, lambda row: solver.solve(matrix, prepared, row, _SAMPLE_TOLERANCE).solution)
     overlap = members.size / len(fixed)
     rng = np.random.default_rng(0)
     for first in range(0, _NUM_SAMPLES, _GROUP):
@@ -152,8 +155,26 @@ def sample_values(
                     "`std`: what the patches say about the values is not positive definite together, so they have no standard "
                     "deviation. Raise `nugget` and solve again."
                 )
-            samples[:, :, first + k] = np.sqrt(overlap) * open_values.spread(solved.solution)
+            kept = carried(solved.solution, np.zeros(len(means)))
+            samples[:, :, first + k] = np.sqrt(overlap) * open_values.spread(kept)
     return samples, nuggets
+
+
+def on_means(
+    open_values: OpenValues,
+    gradient: Float[np.ndarray, "means points fields"],
+    solve: Callable[[Float[np.ndarray, " size"]], Float[np.ndarray, " size"]],
+) -> Callable[[Float[np.ndarray, " size"], Float[np.ndarray, " means"]], Float[np.ndarray, " size"]]:
+    r"""Carries $w_0$ to the nearest $w$, as $H$ measures it, with $C w = d$ (`means.py`): a function of $w_0$ and $d$.
+    `solve` is $H^{-1}$."""
+    border = gradient[:, ~open_values.fixed]
+    moves = np.array([solve(row) for row in border]).reshape(border.shape)
+    products = border @ moves.T
+
+    def carried(start: Float[np.ndarray, " size"], wanted: Float[np.ndarray, " means"]) -> Float[np.ndarray, " size"]:
+        return start + moves.T @ np.linalg.solve(products, wanted - border @ start)
+
+    return carried
 
 
 def chunk_size(equations: Equations, num_members: int) -> int:

@@ -90,6 +90,7 @@ class FullBatch(AbstractMethod):
     """
 
     name: ClassVar[str] = "full-batch"
+    takes_means: ClassVar[bool] = True
     constraints: str | None = None
     regularization: float | None = None
     max_steps: int = 50

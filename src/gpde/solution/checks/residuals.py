@@ -65,10 +65,10 @@ class Residuals:
 
 
 def exact_conditions(problem: Problem, parts: Sequence[Part], seed: int) -> list[Watched]:
-    """The conditions without noise."""
+    """The conditions without noise that hold at points; a mean holds at none."""
     # A stream of its own: the run's points come from the seed itself.
     fresh = int(generator(seed, "between the points").integers(2**31))
-    exact = [part for part in parts if not part.noisy]
+    exact = [part for part in parts if not part.noisy and part.weights is None]
     readings = tuple(part.reading for part in exact)
     data = [part.name not in problem.domain.parts for part in exact]
     # A part may have fewer points, as the end of an interval.
