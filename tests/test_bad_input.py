@@ -236,6 +236,12 @@ CASES = {
         lambda: problem(domain=Polygon([(0, 0), (0.1, 0), (0, 0.1)]), observations=data()),
         r"`Observations`: 2 of 3 points lie outside Polygon",
     ),
+    "a region that is a number": (lambda: gpde.Divided(SQUARE, 3), r"`Divided`: `region` is a domain in one piece; got 3"),
+    "a prior mean in words": (lambda: gpde.Unknown(mean="one"), r"`Unknown`: `mean` is a finite number or a function of one"),
+    "fields that are mapped to words": (
+        lambda: problem(fields={"u": "interior"}),
+        r"`fields` must be distinct names .* or a mapping from names to `gpde.Unknown\(...\)`; came",
+    ),
     # --- constraints
     "a constraint that is a function": (
         lambda: problem(constraints=zero),
@@ -341,7 +347,7 @@ CASES = {
         r"takes one argument after `u` and `x`, which is the outward normal, and 'interior' has none",
     ),
     "fields that repeat": (lambda: problem(fields=("u", "u")), r"`fields` must be distinct names such as \('u', 'v'\)"),
-    "fields given as a number": (lambda: problem(fields=2), r"`fields` must be distinct names such as \('u', 'v'\); came 2"),
+    "fields given as a number": (lambda: problem(fields=2), r"`fields` must be distinct names such as \('u', 'v'\).*; came 2"),
     "a field that nothing determines": (
         lambda: problem(fields=("u", "v"), equations={"interior": lambda u, v, x: laplacian(u)(x)}),
         r"no equation and no observation looks at the field 'v'.*Leave it out of `fields`",

@@ -1,6 +1,7 @@
 from . import gallery as gallery
 from .domains import Ball as Ball
 from .domains import Box as Box
+from .domains import Divided as Divided
 from .domains import Ellipsoid as Ellipsoid
 from .domains import Mesh as Mesh
 from .domains import PointCloud as PointCloud
@@ -29,6 +30,7 @@ from .problem.observations import Observations as Observations
 from .problem.parameters import Parameter as Parameter
 from .problem.problem import Defaults as Defaults
 from .problem.problem import Problem as Problem
+from .problem.unknowns import Unknown as Unknown
 from .solution._learn import learn as learn
 from .solution._solve import continuation as continuation
 from .solution._solve import solve as solve

@@ -231,7 +231,7 @@ def test_a_grid_runs_over_the_closed_box_with_the_last_coordinate_fastest():
         (lambda: count(True, "sample"), "got True"),
         (lambda: Box(0, 1).contains(np.zeros(3)), r"shape \(num, 1\)"),
         (lambda: Box((0, 0), (1, 1)).on_part("left", np.zeros((3, 3))), r"shape \(num, 2\) .* got \(3, 3\)"),
-        (lambda: Box(0, 1).normal("interior", np.zeros((1, 1))), "the interior has no normal"),
+        (lambda: Box(0, 1).normal("interior", np.zeros((1, 1))), "'interior' has no normal"),
         (lambda: Box(0, 1).normal("left", np.ones((1, 1))), "1 of 1 points are not on 'left'"),
         (lambda: Box(0, 1).grid((3, 3)), r"one size, 1 or more, for each of \('x',\)"),
         (lambda: split(3, [0.0, 0.0]), "not all zero"),

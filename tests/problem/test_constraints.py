@@ -51,7 +51,7 @@ def test_a_pinned_value_fixes_it_too(method):
 
 @BOTH
 def test_an_eigenvalue_is_a_scalar_that_a_norm_makes_unique(method):
-    """u'' + λu = 0 with u = 0 at the ends and the mean of u² one half: u = sin πx, λ = π²."""
+    """Of u'' + λu = 0 with u = 0 at the ends and the mean of u² one half: sin πx and λ = π²."""
     problem = Problem(
         LINE,
         {"interior": lambda u, x, rate: partial(u, 0, 0)(x) + rate * u(x), "boundary": lambda u, x: u(x)},

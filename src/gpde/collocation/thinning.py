@@ -35,9 +35,10 @@ def thinned(collocation: Collocation, metric: Metric, num_points: int) -> Thinne
     power = np.where(np.arange(len(counts)) == np.argmax(counts), 1.0, (dim - 1) / dim)
     wanted = counts * share**power
     wanted = np.clip(np.ceil(wanted * num_points / wanted.sum()).astype(int), 1, counts)
+    # A mean is one over all of its points.
+    wanted = np.where([part.weights is None for part in collocation.parts], wanted, counts)
     kept = [
-        # A mean is one over all of its points.
-        spread_centres(metric.coordinates(np.asarray(part.points)), int(num)) if part.weights is None else np.arange(len(part.points))
+        spread_centres(metric.coordinates(np.asarray(part.points)), int(num))
         for part, num in zip(collocation.parts, wanted, strict=True)
     ]
     return restricted(collocation, kept)

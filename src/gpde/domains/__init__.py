@@ -3,6 +3,7 @@
 from gpde.domains.ball import Ball, Ellipsoid
 from gpde.domains.base import AbstractDomain
 from gpde.domains.box import Box
+from gpde.domains.divided import Divided
 from gpde.domains.mesh import Mesh
 from gpde.domains.parts import WithParts
 from gpde.domains.point_cloud import PointCloud
@@ -18,6 +19,7 @@ __all__ = [
     "Ball",
     "Box",
     "Difference",
+    "Divided",
     "Ellipsoid",
     "Intersection",
     "Mesh",

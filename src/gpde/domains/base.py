@@ -126,6 +126,19 @@ class AbstractDomain(abc.ABC):
         """
         return (self.atoms[0], *self.unions, *self.atoms[1:])
 
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The atoms that bound the domain."""
+        return self.atoms[1:]
+
+    def is_open(self, part: str) -> bool:
+        """Whether a part is of the full dimension, as the interior is: it has no normal."""
+        return any(self.atom_dim(atom) == self.dim for atom in self.covers(part))
+
+    def in_closure(self, part: str, points: ArrayLike) -> Mask:
+        """Which points lie on a part or on what bounds it."""
+        return self.contains(points) if part == "interior" else self.on_part(part, points)
+
     def atom_dim(self, atom: str) -> int:
         """Of how many dimensions the atom is: that of the domain for its interior, zero for a single point."""
         return self.dim - (atom != "interior")
@@ -234,8 +247,8 @@ class AbstractDomain(abc.ABC):
         """Outward unit normals at points of the boundary; in a corner, that of the first side named."""
         atoms, checked = self.covers(part), self.check_points(points, "normal")
         slack = self.tolerance if tolerance is None else tolerance
-        if "interior" in atoms:
-            raise ValueError("`normal`: the interior has no normal; name a part of the boundary.")
+        if self.is_open(part):
+            raise ValueError(f"`normal`: {part!r} has no normal; name a part of the boundary.")
         normals, missing = np.zeros_like(checked), np.ones(len(checked), dtype=bool)
         for atom in atoms:
             here = missing & self.on_atom(atom, checked, slack)

@@ -96,7 +96,8 @@ class Polygon(AbstractDomain):
     def atom_quadrature(self, atom: str, num: int) -> tuple[Points, Float[np.ndarray, " points"]]:
         if atom != "interior":
             return super().atom_quadrature(atom, num)
-        corners = np.array([np.array(t.exterior.coords)[:3] for t in shapely.constrained_delaunay_triangles(self._shape).geoms])
+        triangles: Any = shapely.constrained_delaunay_triangles(self._shape)
+        corners = np.array([np.array(triangle.exterior.coords)[:3] for triangle in triangles.geoms])
         # Gauss' rule of the square, folded to a triangle: (s, t) goes to a + s (b - a) + s t (c - b), of area 2 s.
         unit, weights = gauss_points(max(4, num // len(corners)), np.ones(2))
         s, t = unit[None, :, :1], unit[None, :, 1:]

@@ -16,7 +16,7 @@ from gpde.domains.base import AbstractDomain, Mask, Points
 from gpde.domains.sampling import acceptance, trial
 from gpde.domains.spacetime import SpaceTime
 
-_STEP = 1e-6
+STEP = 1e-6
 
 
 class AbstractSetOperation(AbstractDomain):
@@ -28,6 +28,8 @@ class AbstractSetOperation(AbstractDomain):
             raise ValueError(
                 f"`{name}`: the operands have {first.dim} and {second.dim} coordinates; give two of one dimension."
             )
+        if any(operand.atoms[0] != "interior" for operand in (first, second)):
+            raise ValueError(f"`{name}`: operands are domains in one piece; write `Divided(a - b, region)`.")
         if isinstance(first, SpaceTime) or isinstance(second, SpaceTime):
             raise ValueError(f"`{name}`: operands are domains in space; write `SpaceTime(a - b, start, stop)`.")
         if np.isfinite(second.periods).any() or (np.isfinite(first.periods).any() and not isinstance(self, Difference)):
@@ -150,7 +152,7 @@ class AbstractSetOperation(AbstractDomain):
     def _on_boundary(self, number: int, old: str, points: Points) -> Mask:
         if not len(points):
             return np.zeros(0, dtype=bool)
-        step = _STEP * float(self.extent.max()) * self._normal(number, old, points)
+        step = STEP * float(self.extent.max()) * self._normal(number, old, points)
         out = self.contains(points - step, 0.0) & ~self.contains(points + step, 0.0)
         if number == 1:  # what both share is the first's
             out &= ~self.first.on_part("boundary", points)

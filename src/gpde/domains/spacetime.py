@@ -30,6 +30,11 @@ class SpaceTime(AbstractDomain):
         if not isinstance(space, AbstractDomain) and np.shape(space) != (2,):
             raise ValueError(f"`SpaceTime`: `space` is a domain, or an interval such as (-1, 1); got {space!r}.")
         self.space = space if isinstance(space, AbstractDomain) else Box(*space)
+        if tuple(self.space.atoms[:1]) != ("interior",):
+            raise ValueError(
+                "`SpaceTime`: `space` is in one piece; divide space and time together, as "
+                "`Divided(SpaceTime(a, 0, 1), SpaceTime(b, 0, 1))`."
+            )
         if isinstance(self.space, SpaceTime):
             raise ValueError("`SpaceTime`: `space` has a time already; give a domain in space, as `Box(-1, 1)`.")
         if "t" in self.space.coordinates:

@@ -3,7 +3,7 @@
 from gpde.equations.kinds import Kind
 from gpde.equations.programs import run_compiled
 from gpde.equations.reading import Reading, read
-from gpde.equations.statements import Equation, Site, Statement, applied, check_operator, equation_name, stated
+from gpde.equations.statements import Equation, Site, Statement, applied, check_operator, equation_name, stated, with_means
 from gpde.equations.tracing import requested_derivatives, require_double_precision
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "require_double_precision",
     "run_compiled",
     "stated",
+    "with_means",
 ]

@@ -39,19 +39,32 @@ class Site(NamedTuple):
 @dataclasses.dataclass(frozen=True, eq=False)
 class Statement:
     """An equation of the user's: its function, what messages call it, and what it takes after the fields and the point: the
-    normal, under the name that the function gives it, and unknown scalars."""
+    normal, under the name that the function gives it, and unknown scalars. To the function a field is what is unknown of it and
+    its prior mean together."""
 
     function: Equation
     name: str
     num_fields: int
     normal: str | None = None
     scalars: "tuple[UnknownScalar, ...]" = ()
+    means: tuple[Callable[[Array], Any] | None, ...] = ()
 
     def __call__(self, unknowns: Sequence[Callable[[Array], Array]], site: Site) -> Any:
         """Its value for given fields and scalars at one point."""
         told = {} if self.normal is None else {self.normal: site.normal}
         told |= {scalar.name: scalar.value(unknowns[scalar.place](site.x)) for scalar in self.scalars}
-        return self.function(*unknowns[: self.num_fields], site.x, **told)
+        return self.function(*with_means(unknowns[: self.num_fields], self.means), site.x, **told)
+
+
+def with_means(
+    fields: Sequence[Callable[[Array], Array]], means: Sequence[Callable[[Array], Any] | None]
+) -> list[Callable[[Array], Any]]:
+    """The fields with their prior means added; None is zero, and so is no mean at all."""
+
+    def added(field: Callable[[Array], Array], mean: Callable[[Array], Any] | None) -> Callable[[Array], Any]:
+        return field if mean is None else lambda x: field(x) + mean(x)
+
+    return [added(f, m) for f, m in zip(fields, means or (None,) * len(fields), strict=True)]
 
 
 class UnknownScalar(NamedTuple):
@@ -71,7 +84,11 @@ def equation_name(equation: Equation, part: str, index: int | None = None) -> st
 
 
 def stated(
-    equation: Equation, name: str, fields: Sequence[str], scalars: Mapping[str, Callable[[Array], Array]] = MappingProxyType({})
+    equation: Equation,
+    name: str,
+    fields: Sequence[str],
+    scalars: Mapping[str, Callable[[Array], Array]] = MappingProxyType({}),
+    means: tuple[Callable[[Array], Any] | None, ...] = (),
 ) -> Statement:
     """The equation with its arguments understood: the fields, the point, scalars by name and, if it asks for one more, the
     normal."""
@@ -83,7 +100,7 @@ def stated(
     try:
         signature = inspect.signature(equation)
     except (TypeError, ValueError):  # a builtin without a signature: calling it will tell
-        return Statement(equation, name, len(fields))
+        return Statement(equation, name, len(fields), means=means)
     all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in all_others]
     told = tuple(
@@ -108,7 +125,7 @@ def stated(
             f"the point; or one more, `({', '.join(fields)}, x, n)`, the outward normal on a part of the boundary; "
             f"unknown numbers are named in `parameters`. Its signature is {signature}."
         ) from error
-    return Statement(equation, name, len(fields), normal, told)
+    return Statement(equation, name, len(fields), normal, told, means)
 
 
 def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str]) -> None:
@@ -124,14 +141,16 @@ def check_operator(operator: Callable[..., Any], name: str, fields: Sequence[str
         ) from error
 
 
-def applied(operator: Callable[..., Any] | None, name: str, num_fields: int) -> Statement:
+def applied(
+    operator: Callable[..., Any] | None, name: str, num_fields: int, means: tuple[Callable[[Array], Any] | None, ...] = ()
+) -> Statement:
     """An operator of the fields as a function of the fields and the point; None is the first field itself."""
 
     def value(*arguments: Any) -> Any:
         *fields, x = arguments
         return (fields[0] if operator is None else operator(*fields))(x)
 
-    return Statement(value, name, num_fields)
+    return Statement(value, name, num_fields, means=means)
 
 
 def words(fields: Sequence[str]) -> str:

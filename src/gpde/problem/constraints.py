@@ -85,7 +85,8 @@ class Mean:
         """Points and weights of the mean, the weights of sum one."""
         if self.part not in domain.parts:
             raise ValueError(
-                f"`Mean`: there is no part {self.part!r} in the domain; its parts are {', '.join(domain.parts)}.{domain.no_ends}"
+                f"`Mean`: there is no part {self.part!r} in the domain; its parts are {', '.join(domain.parts)}."
+                f"{domain.no_ends}"
             )
         if self.points is None or self.weights is None:
             return domain.quadrature(self.part, self.num_nodes)

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 
 from gpde.domains import AbstractDomain
 from gpde.domains.sampling import split
-from gpde.equations import Equation, Kind, Reading, Site, Statement, applied, check_operator, equation_name, read, stated
-from gpde.equations.linear_operators import operator_text
+from gpde.equations import Equation, Reading, Site, Statement, applied, check_operator, equation_name, read, stated
 from gpde.kernels import AbstractKernel
 from gpde.problem.constraints import Constraint, checked_constraints
+from gpde.problem.description import problem_text
 from gpde.problem.observations import Observations, numbers
 from gpde.problem.parameters import Parameter
+from gpde.problem.unknowns import named_fields
 
 PointsByPart = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part as there happen to be
 _NUM_PROBE_POINTS = 64
@@ -62,7 +63,8 @@ class Problem:
 
     **Other arguments:**
 
-    - `fields`: the names of the unknowns, in the order in which equations take them.
+    - `fields`: the names of the unknowns, in the order in which equations take them; or a mapping from names to `Unknown`,
+      which says where a field lives and what its prior mean is.
     - `observations`: one `Observations`, or several.
     - `constraints`: equations at single points, `At(points, equation)`, and on average over a part, `Mean(part, equation)`;
       one or several.
@@ -74,7 +76,7 @@ class Problem:
 
     domain: AbstractDomain
     equations: Mapping[str, Equation | Sequence[Equation]]
-    fields: tuple[str, ...] = ("u",)
+    fields: Any = ("u",)  # `Fields` once the problem is there
     observations: Observations | Sequence[Observations] = ()
     reference: Callable[..., Any] | None = None
     name: str = "problem"
@@ -89,9 +91,7 @@ class Problem:
                 "`Problem`: `domain` must be a gpde domain such as `gpde.Box((0, 0), (1, 1))`, "
                 f"not {type(self.domain).__name__}."
             )
-        fields = (self.fields,) if isinstance(self.fields, str) or not isinstance(self.fields, Sequence) else tuple(self.fields)
-        if not fields or len(set(fields)) != len(fields) or not all(isinstance(f, str) and f for f in fields):
-            raise ValueError(f"`Problem`: `fields` must be distinct names such as ('u', 'v'); came {self.fields!r}.")
+        fields = named_fields(self.fields, self.domain)
         given = self.observations
         observations = (given,) if isinstance(given, Observations) or not isinstance(given, Sequence) else tuple(given)
         if not all(isinstance(data, Observations) for data in observations):
@@ -166,10 +166,11 @@ class Problem:
                 )
             statements = self._statements(given, part)
             normals = any(statement.normal is not None for statement in statements)
-            if normals and "interior" in self.atoms(part):
+            if normals and self.domain.is_open(part):
                 raise ValueError(self._no_normal(next(s for s in statements if s.normal is not None), part))
             probes = self.sites(part, self.sample_part(part, _NUM_PROBE_POINTS, "uniform", seed=20230), normals=normals)
             reading = read(statements, self.unknowns, probes, units=self.domain.extent, functionals=functionals)
+            self._check_alive(reading, probes.x, f"'{part}'")
             conditions.append(Condition(part, reading))
         observations: tuple[Observations, ...] = self.observations  # pyright: ignore[reportAssignmentType]
         for index, data in enumerate(observations):
@@ -190,8 +191,9 @@ class Problem:
             name = f"the operator of observations '{part}'"
             if data.operator is not None:
                 check_operator(data.operator, name, self.fields)
-            observed, where = applied(data.operator, name, len(self.fields)), Site(data.points)
-            reading = read((observed,), self.unknowns, where, units=self.domain.extent, functionals=functionals)
+            observed = applied(data.operator, name, len(self.fields), self.fields.means)
+            reading = read((observed,), self.unknowns, Site(data.points), units=self.domain.extent, functionals=functionals)
+            self._check_alive(reading, data.points, f"the observations '{part}'")
             conditions.append(Condition(part, reading, data))
         return (*conditions, *self._read_constraints(functionals, {c.part for c in conditions}))
 
@@ -209,6 +211,7 @@ class Problem:
                     "those on parts of the boundary do."
                 )
             reading = read(statements, self.unknowns, Site(points), units=self.domain.extent, functionals=functionals)
+            self._check_alive(reading, points, f"'{part}'")
             if weights is not None:  # at no point alone does it hold
                 reading = reading.averaged()
             exact = Observations(points, np.zeros(len(points)), name=part)
@@ -223,11 +226,25 @@ class Problem:
         several = len(equations) > 1
         names = [equation_name(e, part, i if several else None) for i, e in enumerate(equations)]
         scalars = {name: parameter.value for name, parameter in self.parameters.items()}
-        return [stated(e, name, self.fields, scalars) for e, name in zip(equations, names, strict=True)]
+        means = self.fields.means
+        return [stated(e, name, self.fields, scalars, means) for e, name in zip(equations, names, strict=True)]
+
+    def _check_alive(self, reading: Reading, points: Float[np.ndarray, "points dim"], where: str) -> None:
+        """Refuses equations that look at a field where it does not live."""
+        if self.fields.everywhere:
+            return
+        alive = self.fields.alive(self.domain, points)
+        for index in sorted({field for operator in reading.operators for field, _ in operator if field < len(self.fields)}):
+            if not alive[:, index].all():
+                raise ValueError(
+                    f"`Problem`: the equations on {where} look at the field '{self.fields[index]}', which lives on "
+                    f"'{self.fields.unknowns[index].on}', at points that are not there, for instance "
+                    f"{np.array2string(points[~alive[:, index]][0], precision=4)}."
+                )
 
     def _no_normal(self, statement: Statement, part: str) -> str:
         """A message; what is not called `n` may have been meant as an unknown scalar."""
-        boundary = ", ".join(p for p in self.domain.parts if p != "interior")
+        boundary = ", ".join(p for p in self.domain.parts if not self.domain.is_open(p))
         name = statement.normal
         scalar = f' An unknown number is declared by `parameters={{"{name}": gpde.Parameter(initial=...)}}`.'
         return (
@@ -293,10 +310,12 @@ class Problem:
                 raise ValueError(f"`points`: no equation holds on {part!r}; parts with equations: {', '.join(names)}.")
         interior = _count("num_interior", num_interior, self.defaults.num_interior)
         boundary = _count("num_boundary", num_boundary, self.defaults.num_boundary)
-        others = [part for part in names if part != "interior" and part not in given]
-        shares = [sum(self.domain.atom_share(a) for a in self.atoms(part)) for part in others]
-        counts = dict(zip(others, split(boundary, shares, least=1) if others else [], strict=True))
-        counts["interior"] = interior
+        inner = {part: self.domain.is_open(part) for part in names}
+        counts: dict[str, int] = {}
+        for kind, num in ((True, interior), (False, boundary)):
+            parts = [part for part in names if inner[part] is kind and part not in given]
+            shares = [sum(self.domain.atom_share(a) for a in self.atoms(part)) for part in parts]
+            counts |= dict(zip(parts, split(num, shares, least=1) if parts else [], strict=True))
         out: dict[str, Float[np.ndarray, "points dim"]] = {}
         for part in names:
             if part in given:
@@ -305,7 +324,7 @@ class Problem:
                 if counts[part] < 1:
                     raise ValueError(
                         f"the equation on '{part}' gets no point: raise "
-                        f"`{'num_interior' if part == 'interior' else 'num_boundary'}`, or give `points={{'{part}': ...}}`."
+                        f"`{'num_interior' if inner[part] else 'num_boundary'}`, or give `points={{'{part}': ...}}`."
                     )
                 out[part] = self.sample_part(part, counts[part], sampling, seed)
         return out
@@ -340,38 +359,7 @@ class Problem:
 
     def text(self, points: PointsByPart | None = None) -> str:
         """What was understood: fields, functionals, equations and their kind, where each holds, on how many points."""
-        lines = [
-            f"{self.name}: field{'s' if len(self.fields) > 1 else ''} {', '.join(self.fields)} "
-            f"of ({', '.join(self.domain.coordinates)}) on {self.domain}"
-        ]
-        lines += [f"  scalar {name}: {parameter.text}" for name, parameter in self.parameters.items()]
-        for condition in self.conditions:
-            reading, data = condition.reading, condition.observations
-            symbols = [operator_text(o, self.unknowns, self.domain.coordinates) for o in reading.operators]
-            lines.append(f"  {condition.part}{self._count_text(condition, points)}")
-            lines.append(f"    functionals: {', '.join(symbols)}")
-            if data is not None and not condition.is_constraint:
-                noise = np.asarray(data.noise)
-                lines.append(f"    data: {len(data.values)} values, noise {noise.min():.3g} to {noise.max():.3g}")
-                continue
-            lines += [
-                f"    {statement.name}: {kind_text(kind, symbols)}{', with the normal' if statement.normal else ''}"
-                f"{'' if condition.weights is None else ', on average'}"
-                for statement, kind in zip(reading.equations, reading.kinds, strict=True)
-            ]
-            if reading.eliminated is not None:
-                lines.append(f"    can be solved for: {', '.join(symbols[k] for k in reading.eliminated)}")
-        return "\n".join(lines)
-
-    def _count_text(self, condition: Condition, points: PointsByPart | None) -> str:
-        if condition.observations is not None:
-            return f" ({len(condition.observations.points)} points)"
-        atoms = self.atoms(condition.part)
-        where = f" = {' + '.join(atoms)}" if atoms not in ((condition.part,), self.domain.covers(condition.part)) else ""
-        if points is not None and condition.part in points:
-            return f"{where} ({len(points[condition.part])} points)"
-        counts = {c: len(p) for c, p in self.sample().items()}
-        return f"{where} ({counts[condition.part]} points by default)"
+        return problem_text(self, points)
 
     def __str__(self) -> str:
         return self.text()
@@ -381,17 +369,6 @@ def _numbered(name: str) -> Iterator[str]:
     """The name, then the name with a number: `mean`, `mean 2`, ..."""
     yield name
     yield from (f"{name} {number}" for number in itertools.count(2))
-
-
-def kind_text(kind: Kind, symbols: Sequence[str]) -> str:
-    """The kind of an equation in words."""
-    if kind.dirichlet:
-        return "Dirichlet condition"
-    if kind.linear:
-        return "linear"
-    if kind.affine_in:
-        return f"nonlinear, affine in {', '.join(symbols[k] for k in kind.affine_in)}"
-    return "nonlinear"
 
 
 def _count(name: str, given: int | None, default: int) -> int:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from gpde.collocation.collocation import Collocation, collocate
-from gpde.equations import require_double_precision
+from gpde.equations import require_double_precision, with_means
 from gpde.equations.linear_operators import operator_text
 from gpde.functionals.functionals import Functionals, Kernels, prior_variances
 from gpde.kernels import AbstractKernel, Gaussian, Offset
@@ -263,7 +263,9 @@ def _initial_latent(initial: Any, collocation: Collocation, problem: Problem) ->
             f"`initial` must be a function of one point for each of the fields {', '.join(problem.fields)}, or a Solution."
         )
     try:
-        latent = collocation.measure((*functions, *[_zero] * len(problem.parameters)))
+        # What is unknown of a field is its distance from the prior mean.
+        means = [m and (lambda x, m=m: -m(x)) for m in problem.fields.means]
+        latent = collocation.measure((*with_means(functions, means), *[_zero] * len(problem.parameters)))
     except Exception as error:
         raise ValueError(
             "`initial` could not be evaluated and differentiated at one point, "

@@ -166,6 +166,7 @@ def save(solution: Any, path: str | os.PathLike[str]) -> None:
         "gpde": version("gpde"),
         "name": solution.name,
         "fields": list(solution.fields),
+        "needs_problem": not getattr(solution.fields, "plain", True),
         "domain": encode(solution.domain, arrays),
         "fingerprint": encode(known, arrays),
         "predictor": encode(solution.predictor, arrays),

@@ -84,7 +84,9 @@ def march(
             "`march`: each window starts from the last, with points of its own; `initial` and `points` are for `solve`."
         )
     if problem.constraints:
-        raise ValueError("`march`: `constraints` hold at times of their own, which one window has and others have not; `solve` it.")
+        raise ValueError(
+            "`march`: `constraints` hold at times of their own, which one window has and others have not; `solve` it."
+        )
     operators = [_linear_part(equation) for equation in _initial_equations(problem)]
     solutions: list[Solution] = []
     for start, stop in itertools.pairwise(edges):

@@ -135,7 +135,7 @@ def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, st
         rest = iter(panels)
         u = values[:, row]
         both = u if truth is None else np.concatenate([u, truth[:, row]])
-        scale = {"vmin": both.min(), "vmax": both.max()}
+        scale = {"vmin": np.nanmin(both), "vmax": np.nanmax(both)}  # NaN where the field does not live
         if truth is not None:
             plane.image(next(rest), truth[:, row], f"truth {field}*", **scale)
         plane.image(next(rest), u, f"solution {field}", **scale)
@@ -193,7 +193,7 @@ class _Plane:
     def _masked(self, values: np.ndarray) -> np.ma.MaskedArray:
         """Values at `points` on the whole grid; what lies outside the domain is masked, which is drawn as nothing."""
         shown = np.ma.masked_all(self.x.size)
-        shown[self.inside] = values
+        shown[self.inside] = np.ma.masked_invalid(values)
         return shown.reshape(self.x.shape)
 
     def image(self, axes: "Axes", values: np.ndarray, title: str, *, log: bool = False, **scale: float) -> None:
@@ -268,9 +268,9 @@ def _draw_history(axes: "Axes", solution: Any) -> None:
 
 
 def _error_title(error: np.ndarray) -> str:
-    return f"error: $L_\\infty$ {error.max():.1e}, $L_2$ {np.sqrt(np.mean(error**2)):.1e}"
+    return f"error: $L_\\infty$ {np.nanmax(error):.1e}, $L_2$ {np.sqrt(np.nanmean(error**2)):.1e}"
 
 
 def _above_rounding(values: np.ndarray) -> np.ndarray:
     """Zero has no logarithm: it is drawn as rounding."""
-    return np.maximum(values, 1e-6 * values.max() or np.finfo(float).eps)
+    return np.maximum(values, 1e-6 * np.nanmax(values) or np.finfo(float).eps)

@@ -31,6 +31,7 @@ from gpde.methods.base import AbstractPredictor, Info
 from gpde.outcomes import Outcome, Result
 from gpde.problem.parameters import Estimate
 from gpde.problem.problem import PointsByPart, Problem
+from gpde.problem.unknowns import Fields, named_fields
 from gpde.solution import files
 from gpde.solution.calibration import left_out_amplitude
 from gpde.solution.fingerprint import check_same
@@ -52,7 +53,8 @@ class Seconds:
 class Solution:
     """A solution: call it with points of shape `(num, dim)`, or with a data frame that has a column for each coordinate.
 
-    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`. Points outside the
+    For one field values have shape `(num,)`, for several `(num, num_fields)`, in the order of `fields`, NaN where a field does
+    not live. Points outside the
     domain are refused unless `extrapolate=True` says that they are meant: no equation speaks of them.
     `parameters` are the unknown scalars of the equations, `solution.parameters["nu"].value` and `.std`.
     `history` has one entry per step, `result` says in words how the run ended, `latent` are the values of the functionals,
@@ -108,13 +110,15 @@ class Solution:
 
     def __call__(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The fields at points."""
-        values = self.predictor.values(self._identities, self._checked(points, extrapolate))
+        where = self._checked(points, extrapolate)
+        values = self._alive(self.predictor.values(self._identities, where) + self._means(where), where)
         return values[:, 0] if len(self.fields) == 1 else values
 
     def std(self, points: Any, *, extrapolate: bool = False, calibrated: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The conditional standard deviation of the fields, for the problem linearised at the solution: with the kernel's own
         amplitude, which learned kernels have learned, or `calibrated` by the residuals at points left out."""
-        values = np.sqrt(self.predictor.variances(self._identities, self._checked(points, extrapolate)))
+        where = self._checked(points, extrapolate)
+        values = self._alive(np.sqrt(self.predictor.variances(self._identities, where)), where)
         values = values * self.amplitude if calibrated else values
         return values[:, 0] if len(self.fields) == 1 else values
 
@@ -148,7 +152,9 @@ class Solution:
         name = "the operator given to `apply`"
         check_operator(operator, name, self.fields)
         return self._evaluated(
-            applied(operator, name, len(self.fields)), Site(self._checked(points, extrapolate)), scalar=False
+            applied(operator, name, len(self.fields), _known(self.fields).means),
+            Site(self._checked(points, extrapolate)),
+            scalar=False,
         )
 
     def residual(
@@ -190,6 +196,20 @@ class Solution:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the solution to an `.npz` file that `gpde.load` reads."""
         files.save(self, path)
+
+    def _means(self, points: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "#points fields"]:
+        """The prior means of the fields."""
+        means = _known(self.fields).means
+        if not any(means):
+            return np.zeros((1, len(self.fields)))
+        columns = [
+            np.zeros(len(points)) if m is None else run_compiled(jax.vmap(_as_number(m)), jnp.asarray(points)) for m in means
+        ]
+        return np.stack([np.asarray(column) for column in columns], axis=1)
+
+    def _alive(self, values: Float[np.ndarray, "points fields"], points: Float[np.ndarray, "points dim"]) -> np.ndarray:
+        fields = _known(self.fields)
+        return values if fields.everywhere else np.where(fields.alive(self.domain, points), values, np.nan)
 
     @property
     def _identities(self) -> tuple[LinearOperator, ...]:
@@ -234,6 +254,15 @@ class Solution:
         return array
 
 
+def _known(fields: Sequence[str]) -> Fields:
+    """The fields with what is known of each; from a file without its problem, nothing."""
+    return fields if isinstance(fields, Fields) else named_fields(fields, None)
+
+
+def _as_number(mean: Callable[[Array], Any]) -> Callable[[Array], Array]:
+    return lambda x: jnp.asarray(mean(x), dtype=x.dtype).reshape(())
+
+
 def _polynomial(indices: Sequence[MultiIndex], coefficients: Array, centre: Array, y: Array) -> Array:
     r"""$\sum_\alpha c_\alpha (y - x)^\alpha/\alpha!$ around the centre $x$."""
     away = y - centre
@@ -264,6 +293,11 @@ def restored(
     rest = {name: files.decode(header[name], arrays) for name in names}
     result = files.decode(header["result"], arrays)
     notes = result["notes"]
+    if problem is None and header.get("needs_problem", False):
+        raise ValueError(
+            f"`load`: a field of '{path}' lives on a part of the domain or has a prior mean, which the file does not hold; "
+            "write `gpde.load(path, problem=...)`."
+        )
     if problem is not None:
         check_same(f"`load`: '{path}'", rest["fingerprint"], problem)
         rest["domain"] = problem.domain
@@ -272,7 +306,7 @@ def restored(
     return Solution(
         problem=problem,
         name=header["name"],
-        fields=tuple(header["fields"]),
+        fields=tuple(header["fields"]) if problem is None else problem.fields,
         history=files.rows(files.decode(header["history"], arrays)),
         result=Result(**{**result, "outcome": Outcome[result["outcome"]], "notes": tuple(dict.fromkeys(notes))}),
         seconds=Seconds(**header["seconds"]),

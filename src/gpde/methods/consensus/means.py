@@ -42,7 +42,7 @@ def means_at(table: PointTable, values: Float[np.ndarray, "points fields"]) -> M
         first += part.num_points
         if part.weights is None:
             continue
-        fields = [slots[operator] for operator in part.reading.operators]
+        fields = np.array([slots[operator] for operator in part.reading.operators])
         own = jnp.asarray(values[np.ix_(rows, fields)])
         weights, found = np.asarray(part.weights), np.asarray(part.gradient(own))
         residuals.extend(np.asarray(part.row_values(part.residual(own)))[0])

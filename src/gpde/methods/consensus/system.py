@@ -126,8 +126,8 @@ def sample_values(
 ) -> tuple[Float[np.ndarray, "points fields samples"], Float[np.ndarray, " patches"]]:
     r"""Samples of $w$ around the solution, the same whenever they are drawn again, and the nuggets that patches took.
 
-    $H w = \sum_c R_c^T L_c^{-T} \xi_c$ with $S_c = L_c L_c^T$ and $\xi_c \sim N(0, I)$ has the covariance $H^{-1} H H^{-1}$. `means` are
-    the gradients of what holds on average, which no sample leaves.
+    $H w = \sum_c R_c^T L_c^{-T} \xi_c$ with $S_c = L_c L_c^T$ and $\xi_c \sim N(0, I)$ has the covariance $H^{-1} H H^{-1}$.
+    `means` are the gradients of what holds on average, which no sample leaves.
     """
     samples = np.zeros((*fixed.shape, _NUM_SAMPLES))
     open_values = OpenValues.of(members, fixed)

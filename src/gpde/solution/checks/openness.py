@@ -80,7 +80,7 @@ def _where(problem: Problem, condition: Watched) -> str | None:
     if not condition.is_data:
         return condition.part.name
     points, domain = np.asarray(condition.part.points), problem.domain
-    for atom in () if condition.part.noisy else domain.atoms[1:]:
+    for atom in () if condition.part.noisy else domain.sides:
         side = np.ptp(domain.sample(atom, 64, seed=0), axis=0)
         if domain.on_part(atom, points).all() and np.all(np.ptp(points, axis=0) >= 0.5 * side):
             return atom
@@ -111,7 +111,7 @@ def _missing(
         return [f"for {names} there {'is 1 equation' if len(own) == 1 else f'are {len(own)} equations'} in the interior"]
     if len(own) > len(fields):
         return []  # overdetermined: the orders say nothing
-    conditions = dict.fromkeys(problem.domain.atoms[1:], 0)
+    conditions = dict.fromkeys(problem.domain.sides, 0)
     for look in looks:
         if look.part != "interior":
             for atom in problem.atoms(look.part):
@@ -151,7 +151,7 @@ def _ends(problem: Problem, axis: int) -> tuple[list[str], list[str]]:
     """The sides at the lower and at the upper end of an axis: where a third of a side's normals or more point there."""
     domain = problem.domain
     lower, upper = [], []
-    for atom in domain.atoms[1:]:
+    for atom in domain.sides:
         normals = domain.atom_normal(atom, domain.sample(atom, 64, seed=0))[:, axis]
         if np.mean(normals < -1e-3) >= 1 / 3:
             lower.append(atom)
