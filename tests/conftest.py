@@ -3,6 +3,7 @@
 The types of `gpde` are checked while the tests run (jaxtyping with beartype): see `addopts` in pyproject.toml.
 """
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 # The environment, so that the subprocesses of tests do the same: draw without a screen, and share compiled programs with this
 # run and the next one (`make clean` deletes them). Before jax, which reads these when it is imported.
 os.environ["MPLBACKEND"] = "Agg"
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # of the others a test has dozens: to keep them costs more
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # A test runs a program a few times, on small arrays: compiling is what takes time, a third of it without optimisation.
 # `XLA_FLAGS= make test` compiles as users do.
@@ -19,6 +20,9 @@ os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
+
+# Where in which file an operation was written is for reading compiled programs; to note it takes a tenth of the time.
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
 import hypothesis
 import jax
@@ -33,6 +37,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Deterministic: a failure seen once is seen again. No deadline, since the first example pays for compilation.
 hypothesis.settings.register_profile("gpde", derandomize=True, deadline=None, max_examples=25, database=None)
 hypothesis.settings.load_profile("gpde")
+
+
+def pytest_collection_finish():
+    """Modules and tests stay to the end: the search for garbage passes over them, and JAX makes little else while it traces."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 @pytest.fixture(autouse=True)

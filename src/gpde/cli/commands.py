@@ -1,7 +1,6 @@
 """The command line. jax and matplotlib are imported inside commands, so that help answers at once."""
 
 import contextlib
-import gc
 import importlib
 import json
 import sys
@@ -42,8 +41,8 @@ def main() -> None:
     start.own_process = True
     try:
         app()
-    finally:
-        gc.freeze()  # half a second of looking for garbage in modules, just before the process returns its memory at once
+    except SystemExit as ended:
+        start.leave(ended.code)
 
 
 def _print_version(wanted: bool) -> bool:

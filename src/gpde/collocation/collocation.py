@@ -20,6 +20,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import BlockGram, Layout, add_diagonal, join_upper
 from gpde.functionals.combinations import combined, total
 from gpde.functionals.functionals import Functionals, measure
+from gpde.machine.arrays import on_device
 from gpde.problem.problem import Condition, PointsByPart, Problem
 
 
@@ -300,7 +301,7 @@ def collocate(problem: Problem, points: PointsByPart, functionals: str = "minima
         for index in users:
             start[operator, index] = offset
             offset += located[index][1].num_points
-        groups.append(jnp.asarray(np.concatenate([located[index][1].x for index in users])))
+        groups.append(on_device(np.concatenate([located[index][1].x for index in users])))
     parts = []
     for index, (condition, sites) in enumerate(located):
         shape = (sites.num_points, len(condition.reading.equations))
@@ -311,10 +312,10 @@ def collocate(problem: Problem, points: PointsByPart, functionals: str = "minima
             Part(
                 name=condition.part,
                 reading=condition.reading,
-                sites=sites.map(jnp.asarray),
+                sites=sites.map(on_device),
                 starts=tuple(start[o, index] for o in condition.reading.operators),
-                rhs=jnp.asarray(rhs),
-                noise_variance=jnp.asarray(noise),
+                rhs=on_device(rhs),
+                noise_variance=on_device(noise),
                 noisy=bool(np.any(noise > 0)),
                 weights=None if condition.weights is None else jnp.asarray(condition.weights),
             )

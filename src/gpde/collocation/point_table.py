@@ -5,6 +5,8 @@ every point gets one row with a slot for each operator that occurs anywhere and 
 point does not use are masked.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.collocation.collocation import Collocation, Part
 from gpde.equations import Site
 from gpde.equations.linear_operators import LinearOperator, point_value
+from gpde.machine.arrays import on_device
 
 
 class PointTable(eqx.Module):
@@ -48,12 +51,11 @@ class PointTable(eqx.Module):
 
     def gather(self, latent: Float[Array, " size"]) -> Float[Array, "points operators"]:
         """Latent values by point; unused slots are zero."""
-        return jnp.append(latent, 0.0)[self.latent]
+        return _gathered(latent, self.latent)
 
     def scatter(self, values: Float[Array, "points operators"]) -> Float[Array, " size"]:
         """The latent vector of values by point."""
-        size = self.collocation.functionals.size
-        return jnp.zeros(size + 1).at[self.latent].set(values)[:size]
+        return _scattered(values, self.latent, self.collocation.functionals.size)
 
     # What follows is for one point: `index` is its row, `values` its slots.
 
@@ -124,6 +126,18 @@ def _chosen(index: Int[Array, ""], options: list[Array]) -> Array:
     return out
 
 
+@jax.jit
+def _gathered(latent: Float[Array, " size"], index: Int[Array, "points operators"]) -> Float[Array, "points operators"]:
+    return jnp.append(latent, 0.0)[index]
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def _scattered(
+    values: Float[Array, "points operators"], index: Int[Array, "points operators"], size: int
+) -> Float[Array, " _"]:
+    return jnp.zeros(size + 1).at[index].set(values)[:size]
+
+
 def table_operators(collocation: Collocation, *, carry_values: bool = False) -> tuple[LinearOperator, ...]:
     """The operators that a point has slots for; with `carry_values` the value of every field is one, and these come first."""
     operators = collocation.functionals.operators
@@ -160,14 +174,14 @@ def point_table(collocation: Collocation, *, carry_values: bool = False) -> Poin
     return PointTable(
         collocation=collocation,
         operators=operators,
-        points=jnp.concatenate([p.points for p in collocation.parts]),
+        points=on_device(np.concatenate([p.points for p in collocation.parts])),
         normals=_normals(collocation),
-        part=jnp.asarray(np.repeat(np.arange(len(collocation.parts)), [p.num_points for p in collocation.parts])),
-        latent=jnp.asarray(latent),
-        active=jnp.asarray(active),
-        rhs=jnp.asarray(rhs),
-        noise_variance=jnp.asarray(noise),
-        has_equation=jnp.asarray(has_equation),
+        part=on_device(np.repeat(np.arange(len(collocation.parts)), [p.num_points for p in collocation.parts])),
+        latent=on_device(latent),
+        active=on_device(active),
+        rhs=on_device(rhs),
+        noise_variance=on_device(noise),
+        has_equation=on_device(has_equation),
     )
 
 

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -12,6 +11,7 @@ from gpde.collocation.collocation import Collocation
 from gpde.collocation.cover import spread_centres
 from gpde.collocation.neighbours import Metric
 from gpde.functionals.functionals import Functionals
+from gpde.machine.arrays import on_device
 
 
 class Thinned(NamedTuple):
@@ -61,14 +61,14 @@ def restricted(collocation: Collocation, kept: Sequence[Int[np.ndarray, " _"]]) 
                 places.append(part.starts[slot] + rows)
         if points:
             operators.append(operator)
-            groups.append(jnp.asarray(np.concatenate(points)))
+            groups.append(on_device(np.concatenate(points)))
     chosen = tuple(
         dataclasses.replace(
             part,
-            sites=part.sites.at(rows),
+            sites=part.sites.map(np.asarray).at(rows).map(on_device),
             starts=tuple(own),
-            rhs=part.rhs[rows],
-            noise_variance=part.noise_variance[rows],
+            rhs=on_device(np.asarray(part.rhs)[rows]),
+            noise_variance=on_device(np.asarray(part.noise_variance)[rows]),
             weights=None if part.weights is None else part.weights[rows],
         )
         for own, (part, rows) in zip(starts, parts, strict=True)

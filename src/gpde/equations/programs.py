@@ -4,7 +4,6 @@ Two functions that a user writes are never equal, and one whose globals have cha
 be compared: the text of the traced program, with every constant in it.
 """
 
-import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -33,7 +32,10 @@ class Program:
     """
 
     def __init__(self, plain: Callable[[Site, Array], Array], bent: Callable[[Site, Array, Array], Array]):
-        self._plain, self._bent = jax.jit(plain), bent  # under `jit` its derivatives are kept as well
+        self._plain = jax.jit(plain)  # under `jit` its derivatives are kept as well
+        # No argument is left out: two programs that use different ones would have the same text.
+        self._gradients = jax.jit(jax.vmap(jax.jacfwd(self._plain, argnums=1)), keep_unused=True)
+        self._residuals = jax.jit(jax.vmap(bent, in_axes=(0, 0, None)), keep_unused=True)
 
     def __call__(self, site: Site, z: Float[Array, " columns"]) -> Float[Array, " equations"]:
         return self._plain(site, z)
@@ -47,15 +49,15 @@ class Program:
     ) -> Float[np.ndarray, "points equations"]:
         """The residuals where every derivative of the unknown bends away from its point by `stray` times the squared
         distance: equations that look at the unknown at their own point alone do not notice."""
-        return _in_blocks(lambda sites, z: self._residuals(sites, z, jnp.asarray(stray)), sites, z)
+        bend = np.asarray(stray)
+        return _in_blocks(lambda sites, z: self._residuals(sites, z, bend), sites, z)
 
-    @functools.cached_property
-    def _gradients(self) -> Callable[[Site, Array], Array]:
-        return jax.jit(jax.vmap(jax.jacfwd(self._plain, argnums=1)))
-
-    @functools.cached_property
-    def _residuals(self) -> Callable[[Site, Array, Array], Array]:
-        return jax.jit(jax.vmap(self._bent, in_axes=(0, 0, None)))
+    def key(self, sites: Site, num_columns: int) -> Any:
+        """Equal for programs that compute the same. It traces and translates what reading will run."""
+        block = sites.map(lambda leaf: jax.ShapeDtypeStruct((_SMALL_BLOCK, *np.shape(leaf)[1:]), jnp.float64))
+        z = jax.ShapeDtypeStruct((_SMALL_BLOCK, num_columns), jnp.float64)
+        number = jax.ShapeDtypeStruct((), jnp.float64)
+        return _key(self._gradients.lower(block, z)), _key(self._residuals.lower(block, z, number))
 
 
 def traced(statements: Sequence[Statement], num_fields: int, columns: tuple[Derivative, ...], sites: Site) -> Program:
@@ -79,12 +81,8 @@ def traced(statements: Sequence[Statement], num_fields: int, columns: tuple[Deri
         return lambda *arguments: program(*jax.tree.leaves(arguments))[0]
 
     z, number = jax.ShapeDtypeStruct((len(columns),), jnp.float64), jax.ShapeDtypeStruct((), jnp.float64)
-    plain, bent = replay(shape, z), replay(shape, z, number)
-
-    def everything(site: Site, z: Array, stray: Array) -> Any:
-        return plain(site, z), jax.jacfwd(plain, argnums=1)(site, z), bent(site, z, stray)
-
-    return _once(_programs, _key(jax.jit(everything, keep_unused=True).lower(shape, z, number)), lambda: Program(plain, bent))
+    program = Program(plain=replay(shape, z), bent=replay(shape, z, number))
+    return _once(_programs, program.key(sites, len(columns)), lambda: program)
 
 
 def run_compiled(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -118,4 +116,4 @@ def _in_blocks(function: Callable[[Site, Array], Array], sites: Site, z: np.ndar
     num = len(z)
     size = _SMALL_BLOCK if num <= 8 * _SMALL_BLOCK else _LARGE_BLOCK
     index = np.minimum(np.arange(-(-num // size) * size), num - 1).reshape(-1, size)
-    return np.concatenate([np.asarray(function(sites.at(i).map(jnp.asarray), jnp.asarray(z[i]))) for i in index])[:num]
+    return np.concatenate([np.asarray(function(sites.at(i), z[i])) for i in index])[:num]

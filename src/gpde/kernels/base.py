@@ -130,6 +130,8 @@ def positive(argument: str, value: Numbers, max_ndim: int) -> Float[Array, "..."
             numbers = np.asarray(np.nan)
         if numbers.size == 0 or not np.all(np.isfinite(numbers) & (numbers > 0)):
             raise ValueError(f"{argument} must be positive and finite, not {value!r}.")
+        if not isinstance(value, Array):
+            value = numbers  # moved to the device as it is
     array = jnp.asarray(value, dtype=float)
     if array.ndim > max_ndim:
         shape = "one number" if max_ndim == 0 else "one number or one per coordinate"

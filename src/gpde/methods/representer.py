@@ -13,6 +13,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import block_gram
 from gpde.functionals.functionals import Functionals, Kernels, covariance, pair_covariance
 from gpde.linalg.cholesky import half_solve, large_factor
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor
 
 # Entries of the cross covariance held at once: 2^24 doubles are 128 MB.
@@ -104,5 +105,5 @@ def in_chunks(
     for first in range(0, len(points), size):
         chunk = points[first : first + size]
         padded = np.concatenate([chunk, np.repeat(chunk[-1:], size - len(chunk), axis=0)])
-        pieces.append(np.asarray(evaluate(jnp.asarray(padded)))[: len(chunk)])
+        pieces.append(np.asarray(evaluate(on_device(padded)))[: len(chunk)])
     return np.concatenate(pieces)

@@ -21,6 +21,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import block_gram
 from gpde.functionals.functionals import Functionals, Kernels
 from gpde.linalg.cholesky import cholesky_solve, factor
+from gpde.machine.arrays import on_device
 from gpde.methods.base import Setup
 from gpde.methods.representer import operator_table
 
@@ -52,7 +53,7 @@ class Start(NamedTuple):
             slots = [operators.index(operator) for operator in part.reading.operators]
             latent[part.indices] = table[first : first + part.num_points, slots]
             first += part.num_points
-        return jnp.asarray(latent)
+        return on_device(latent)
 
     def on_all(self, size: int) -> Float[Array, " size"]:
         """Its weights on all functionals, most of them zero."""
@@ -69,7 +70,7 @@ def linear_start(setup: Setup) -> Start | None:
     some = restricted(collocation, [np.arange(p.num_points if _linear(p).any() else 0) for p in collocation.parts])
     few = thinned(some.collocation, metric, _NUM_POINTS)
     weights, good = _conditioned(setup.kernels, few.collocation)
-    if not good or not np.any(weights):
+    if not good or not np.any(np.asarray(weights)):
         return None
     return Start(few.collocation.functionals, weights, some.places[few.places])
 
@@ -77,7 +78,7 @@ def linear_start(setup: Setup) -> Start | None:
 def starting_latent(setup: Setup) -> Float[Array, " size"]:
     """The latent values of `linear_start`, or zero."""
     start = linear_start(setup)
-    return jnp.zeros(setup.collocation.functionals.size) if start is None else start.latent(setup)
+    return on_device(np.zeros(setup.collocation.functionals.size)) if start is None else start.latent(setup)
 
 
 def _linear(part: Part) -> Bool[np.ndarray, " equations"]:

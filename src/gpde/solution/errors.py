@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from gpde.machine.arrays import on_device
 from gpde.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def reference_values(
         values = exact(x)
         return jnp.stack([jnp.asarray(v).reshape(()) for v in (values if isinstance(values, tuple | list) else [values])])
 
-    return np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(points)))
+    return np.asarray(jax.jit(jax.vmap(at))(on_device(points)))
 
 
 class Predictions:

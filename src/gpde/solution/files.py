@@ -13,12 +13,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gpde.domains import AbstractDomain, Box
 from gpde.kernels import AbstractKernel, FunctionKernel
 from gpde.linalg import AbstractLinearSolver
+from gpde.machine.arrays import on_device
 from gpde.solution.fingerprint import fingerprint
 
 FORMAT = 4
@@ -67,7 +67,7 @@ def decode(data: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         case {"float": text}:
             return float(text)
         case {"jax": key}:
-            return jnp.asarray(arrays[key])
+            return on_device(arrays[key])
         case {"numpy": key}:
             return arrays[key]
         case {"tuple": items}:

@@ -27,6 +27,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.kernels import AbstractKernel, MultiIndex, common_period
 from gpde.kernels.text import kernels_text
 from gpde.learning.learned import Learning
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor, Info
 from gpde.outcomes import Outcome, Result
 from gpde.problem.parameters import Estimate
@@ -185,7 +186,7 @@ class Solution:
         def at(site: Site, coefficients: Array) -> Any:
             return statement([functools.partial(_polynomial, indices, own, site.x) for own in coefficients], site)
 
-        return np.asarray(run_compiled(jax.vmap(at), sites.map(jnp.asarray), jnp.asarray(values)))
+        return np.asarray(run_compiled(jax.vmap(at), sites.map(on_device), on_device(values)))
 
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """A figure: truth where it is known, solution, error, points and history; saved if a path is given."""

@@ -12,6 +12,7 @@ from gpde.collocation.point_table import PointTable
 from gpde.equations.linear_operators import LinearOperator, point_value
 from gpde.functionals.functionals import Kernels, pair_covariance
 from gpde.linalg.line_search import Damped, backtrack
+from gpde.machine.arrays import on_device
 from gpde.methods.consensus.patch import Equations
 
 
@@ -101,7 +102,7 @@ def _linear(table: PointTable) -> Bool[np.ndarray, "points equations"]:
 
 def fixed_values(table: PointTable, kernels: Kernels) -> Bool[np.ndarray, "points fields"]:
     """Which values a Dirichlet condition fixes."""
-    equations, _ = linearized(table, jnp.zeros((table.num_points, table.num_operators)), kernels)
+    equations, _ = linearized(table, on_device(np.zeros((table.num_points, table.num_operators))), kernels)
     fixed = np.zeros((table.num_points, table.collocation.num_fields), dtype=bool)
     for points, field, _ in _dirichlet_values(table, equations):
         fixed[points, field] = True

@@ -29,6 +29,7 @@ from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.linalg.dissection import dissect, factor_entries
 from gpde.linalg.line_search import is_astray, next_move
+from gpde.machine.arrays import on_device
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.coarse import Coarse, coarse_start
@@ -281,7 +282,7 @@ class Consensus(AbstractMethod):
         """The step, shortened until the equations' residual is no larger than before."""
         # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
         first = state.weights is None
-        damped, whole = shortened(work.table, state.latent_table, latent_table, unit, jnp.asarray(first), self.max_halvings)
+        damped, whole = shortened(work.table, state.latent_table, latent_table, unit, on_device(first), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
         move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
@@ -324,7 +325,7 @@ class Consensus(AbstractMethod):
         operators[members[patch, owned[patch, slot]]] = at_owned[patch, slot]
         for slot, field in value_slots(equations.operators, table.points.shape[1], equations.num_fields):
             operators[:, slot] = values[:, field]  # shared by all patches, and exact where a Dirichlet condition fixes them
-        return weights, jnp.where(table.active, jnp.asarray(operators), 0.0), nuggets, bool(good.all())
+        return weights, on_device(np.where(table.active, operators, 0.0)), nuggets, bool(good.all())
 
     def latent(self, work: Work, state: State) -> Float[Array, " size"]:
         return work.table.scatter(state.latent_table)
@@ -359,11 +360,11 @@ class Consensus(AbstractMethod):
             kernels=kernels,
             equations=equations,
             metric=work.metric,
-            centres=table.points[work.cover.centres],
-            members=jnp.asarray(work.cover.members),
-            weights=jnp.asarray(none if state.weights is None else state.weights),
-            nuggets=jnp.asarray(state.nuggets),
-            fixed=jnp.asarray(work.fixed),
+            centres=on_device(np.asarray(table.points)[work.cover.centres]),
+            members=on_device(work.cover.members),
+            weights=on_device(none if state.weights is None else state.weights),
+            nuggets=on_device(state.nuggets),
+            fixed=on_device(work.fixed),
             linear_solver=solver,
             means=jnp.asarray(means_at(table, state.values).gradient),
         )

@@ -36,6 +36,7 @@ from gpde.linalg.cholesky import (
     second_half_solve,
 )
 from gpde.linalg.line_search import backtrack, next_move
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.full_batch.ladder import Ladder
 from gpde.methods.representer import Representer
@@ -145,7 +146,7 @@ class FullBatch(AbstractMethod):
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
-        weights = jnp.asarray(np.zeros(work.setup.collocation.functionals.size))
+        weights = on_device(np.zeros(work.setup.collocation.functionals.size))
         if latent is None and (start := linear_start(work.setup)) is not None:
             weights = start.on_all(len(weights))
             latent = _latent(work.gram, weights)
@@ -197,7 +198,9 @@ class FullBatch(AbstractMethod):
         """Where a step leads with the first nugget that admits its factorisations, and what can be said of it."""
         setup, upper = work.setup, None
         # A start that the user gave has no norm to compare with: its first step is taken whole.
-        whole = jnp.asarray(math.isinf(state.objective) and bool(np.any(state.latent)) and not np.any(state.weights))
+        whole = on_device(
+            math.isinf(state.objective) and np.any(np.asarray(state.latent)) and not np.any(np.asarray(state.weights))
+        )
         already = round(math.log(state.nugget / setup.nugget, NUGGET_GROWTH))
         for smallest in nugget_levels(state.nugget, self.max_escalations - already):
             trial, nugget = state._replace(nugget=smallest), max(smallest, state.ladder.level)
@@ -210,8 +213,8 @@ class FullBatch(AbstractMethod):
                     work.factored = nugget, upper
                     trial = trial._replace(latent=latent, weights=weights, objective=float(objective))
                 upper = work.factored[1]
-            arrays = trial.latent, trial.weights, work.gram, work.scale, upper, jnp.asarray(trial.objective)
-            latent, weights, verdict = _step(self, setup.collocation, arrays, jnp.asarray(nugget), whole)
+            arrays = trial.latent, trial.weights, work.gram, work.scale, upper, on_device(trial.objective)
+            latent, weights, verdict = _step(self, setup.collocation, arrays, on_device(nugget), whole)
             verdict = _Verdict(*np.asarray(verdict).tolist())
             if not verdict.finite:
                 return Outcome.NOT_FINITE  # which no nugget can help
@@ -230,7 +233,7 @@ class FullBatch(AbstractMethod):
 
     def predictor(self, work: Work, state: State) -> AbstractPredictor:
         setup = work.setup
-        found = _linearized(self, setup.collocation, state.latent, work.gram, work.scale, jnp.asarray(state.nugget))
+        found = _linearized(self, setup.collocation, state.latent, work.gram, work.scale, on_device(state.nugget))
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)
 
     def prior_nugget(self, scale: Float[Array, " size"], nugget: Float[Array, ""]) -> Float[Array, " size"]:

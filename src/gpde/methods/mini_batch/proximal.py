@@ -22,6 +22,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.collocation.point_table import PointTable
@@ -30,6 +31,7 @@ from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, Kernels, gram, prior_variances
 from gpde.linalg.cholesky import NUGGET_GROWTH, cholesky_solve, factor, half_solve
 from gpde.linalg.line_search import backtrack
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.active_set import nearest_within
 
 
@@ -150,9 +152,9 @@ class ProximalProblem(eqx.Module):
 
     def finite(self, values: Float[Array, "points operators"]) -> bool:
         """Whether the equations are numbers at values of all points: batches where they are not have been skipped."""
-        points, unit = jnp.arange(values.shape[0]), jnp.ones(values.T.shape)
+        points, unit = on_device(np.arange(values.shape[0])), on_device(np.ones(values.T.shape))
         psi, residual = eqx.filter_jit(self.linearized)(points, eqx.filter_jit(self.retract)(points, values), unit)
-        return bool(jnp.all(jnp.isfinite(psi)) & jnp.all(jnp.isfinite(residual)))
+        return bool(np.all(np.isfinite(psi)) and np.all(np.isfinite(residual)))
 
     def objective(
         self,
@@ -333,6 +335,7 @@ def _total(terms: list[Array]) -> Array:
     return sum(terms[1:], start=terms[0])
 
 
+@eqx.filter_jit
 def operator_scale(kernels: Kernels, table: PointTable) -> Float[Array, " operators"]:
     r"""The diagonal of $\mathcal R$: per operator the mean prior variance over the points that have it."""
     own = prior_variances(kernels, Functionals(table.operators, (table.points,) * table.num_operators))

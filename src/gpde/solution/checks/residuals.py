@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -26,6 +25,7 @@ from gpde.equations import Reading, Site
 from gpde.equations.linear_operators import Derivative, coefficient_matrix
 from gpde.functionals.functionals import Kernels
 from gpde.kernels import MultiIndex
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor
 from gpde.problem.problem import Problem
 
@@ -233,7 +233,7 @@ def residuals_and_gradients(
     readings: tuple[Reading, ...], sites: Sequence[Site], values: Sequence[np.ndarray]
 ) -> list[tuple[Float[np.ndarray, "points equations"], Float[np.ndarray, "points equations operators"]]]:
     r"""$r(x, v)$ and $\partial r/\partial v$ of every reading, each on `CHUNK` points."""
-    found = _linearized(readings, tuple(s.map(jnp.asarray) for s in sites), tuple(map(jnp.asarray, values)))
+    found = _linearized(readings, tuple(s.map(on_device) for s in sites), tuple(map(on_device, values)))
     return [(np.asarray(residual), np.asarray(gradient)) for residual, gradient in found]
 
 
