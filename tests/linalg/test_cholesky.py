@@ -11,7 +11,7 @@ import pytest
 from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, gram
 from gpde.kernels import Gaussian
-from gpde.linalg.cholesky import cholesky_solve, factor, half_solve, large_factor, nugget_levels, nugget_scale
+from gpde.linalg.cholesky import cholesky_solve, factor, half_solve, large_factor, nugget_scale
 
 RNG = np.random.default_rng(0)
 POINTS = jnp.asarray(RNG.random((6, 2)))
@@ -89,8 +89,3 @@ def test_solves_agree_with_the_inverse():
 def test_a_diagonal_is_added_to_the_diagonal_alone():
     matrix, diagonal = positive_definite(4), jnp.arange(4.0)
     np.testing.assert_array_equal(add_diagonal(matrix, diagonal), np.asarray(matrix) + np.diag(np.arange(4.0)))
-
-
-def test_the_nugget_grows_tenfold_a_stated_number_of_times():
-    np.testing.assert_allclose(nugget_levels(1e-12, 3), [1e-12, 1e-11, 1e-10, 1e-9], rtol=1e-12)
-    assert list(nugget_levels(1e-12, 0)) == [1e-12]

@@ -111,7 +111,7 @@ def _once(kept: OrderedDict[Any, Any], key: Any, make: Callable[[], Any]) -> Any
     return kept[key]
 
 
-def _in_blocks(function: Callable[[Site, Array], Array], sites: Site, z: np.ndarray) -> np.ndarray:
+def _in_blocks(function: Callable[[Site, Any], Array], sites: Site, z: np.ndarray) -> np.ndarray:
     """A function of many points, in blocks of one of two sizes: few programs are compiled, whatever the number of points."""
     num = len(z)
     size = _SMALL_BLOCK if num <= 8 * _SMALL_BLOCK else _LARGE_BLOCK

@@ -9,7 +9,6 @@ an $N \times N$ system whatever the number of functionals per point, and no inve
 """
 
 import functools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +17,6 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from gpde.functionals.functionals import Functionals, Kernels, prior_variances
-
-NUGGET_GROWTH = 10.0
 
 
 def nugget_scale(kernels: Kernels, functionals: Functionals) -> Float[Array, " size"]:
@@ -75,8 +72,3 @@ def half_solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *column
 def second_half_solve(lower: Float[Array, "size size"], rhs: Float[Array, "size *columns"]) -> Float[Array, "size *columns"]:
     r"""$L^{-T} b$: `solve` is one after the other."""
     return solve_triangular(lower, rhs, lower=True, trans="T")
-
-
-def nugget_levels(nugget: float, max_escalations: int) -> Sequence[float]:
-    """The nuggets to try, one after the other."""
-    return [nugget * NUGGET_GROWTH**level for level in range(max_escalations + 1)]

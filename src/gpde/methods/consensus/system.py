@@ -5,7 +5,6 @@ $H = \sum_c R_c^T S_c^{-1} R_c$. Around it $w$ has the covariance $p H^{-1}$: ea
 count its equations $p$ times (with one patch that holds all points, $p = 1$ and this is the full GP).
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, BlockSum
-from gpde.linalg.cholesky import NUGGET_GROWTH
+from gpde.linalg.escalation import raised_until_good
 from gpde.machine.threads import map_chunks
 from gpde.methods.consensus.patch import Equations, draw, reduce
 
@@ -93,25 +92,6 @@ def reduce_patches(
 
     tables, nuggets = raised_until_good(reduced, nuggets, max_escalations)
     return PatchTables(*tables), nuggets
-
-
-def raised_until_good(
-    compute: Callable[[Float[np.ndarray, " some"], Any], tuple[np.ndarray, ...]],
-    nuggets: Float[np.ndarray, " patches"],
-    max_escalations: int,
-) -> tuple[tuple[np.ndarray, ...], Float[np.ndarray, " patches"]]:
-    """What `compute(nuggets, rows)` gives for all rows of a table of patches, and their nuggets: ten times larger, and again,
-    for those of which the last array that it gives says that they are not good."""
-    nuggets = nuggets.copy()
-    tables = compute(nuggets, slice(None))
-    for _ in range(max_escalations):
-        bad = np.flatnonzero(~tables[-1])
-        if len(bad) == 0:
-            break
-        nuggets[bad] *= NUGGET_GROWTH
-        for whole, part in zip(tables, compute(nuggets[bad], bad), strict=True):
-            whole[bad] = part
-    return tables, nuggets
 
 
 def sample_values(

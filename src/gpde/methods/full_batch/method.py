@@ -26,15 +26,8 @@ from jaxtyping import Array, Bool, Float
 from gpde.collocation.collocation import Collocation, Rows
 from gpde.functionals.block_gram import BlockGram, Layout, block_gram, num_entries
 from gpde.functionals.functionals import Functionals, Kernels
-from gpde.linalg.cholesky import (
-    NUGGET_GROWTH,
-    cholesky_solve,
-    half_solve,
-    large_factor,
-    nugget_levels,
-    nugget_scale,
-    second_half_solve,
-)
+from gpde.linalg.cholesky import cholesky_solve, half_solve, large_factor, nugget_scale, second_half_solve
+from gpde.linalg.escalation import NUGGET_GROWTH, nugget_levels
 from gpde.linalg.line_search import backtrack, next_move
 from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down

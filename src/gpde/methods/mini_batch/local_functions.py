@@ -16,7 +16,8 @@ from jaxtyping import Array, Float, Int
 
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels, block
-from gpde.linalg.cholesky import cholesky_solve, nugget_levels
+from gpde.linalg.cholesky import cholesky_solve
+from gpde.linalg.escalation import nugget_levels
 from gpde.machine.threads import map_chunks, one_blas_thread
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, conditioned, escalated, proximal_centre, smoother

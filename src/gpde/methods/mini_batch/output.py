@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gpde.linalg.cholesky import cholesky_solve, nugget_levels
+from gpde.linalg.cholesky import cholesky_solve
+from gpde.linalg.escalation import nugget_levels
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.proximal import ProximalProblem, Step
 from gpde.methods.representer import Representer

@@ -22,7 +22,8 @@ from gpde.collocation.neighbours import Metric, NeighbourIndex
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, Kernels, covariance, gram, pair_covariance
-from gpde.linalg.cholesky import half_solve, large_factor, nugget_levels
+from gpde.linalg.cholesky import half_solve, large_factor
+from gpde.linalg.escalation import nugget_levels
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.mini_batch.local_functions import evaluated
 from gpde.methods.mini_batch.proximal import ProximalProblem

@@ -29,7 +29,8 @@ from gpde.collocation.point_table import PointTable
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, Kernels, gram, prior_variances
-from gpde.linalg.cholesky import NUGGET_GROWTH, cholesky_solve, factor, half_solve
+from gpde.linalg.cholesky import cholesky_solve, factor, half_solve
+from gpde.linalg.escalation import NUGGET_GROWTH, until_good
 from gpde.linalg.line_search import backtrack
 from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.active_set import nearest_within
@@ -281,16 +282,11 @@ def escalated(
     """The prior with the first nugget of `nugget`, ten times it, ... whose factorisation succeeds, and how often it was
     raised."""
 
-    def failed(carry: tuple[BatchPrior, Array]) -> Array:
-        found, level = carry
-        return ~jnp.isfinite(found.lower[-1, -1]) & (level < max_escalations)
-
-    def again(carry: tuple[BatchPrior, Array]) -> tuple[BatchPrior, Array]:
-        level = carry[1] + 1
-        return prior(nugget * NUGGET_GROWTH**level), level
+    def attempt(level: Array) -> BatchPrior:
+        return prior(nugget * NUGGET_GROWTH**level)
 
     empty = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan), jax.eval_shape(prior, nugget))
-    return jax.lax.while_loop(failed, again, (empty, jnp.full((), -1)))
+    return until_good(attempt, lambda found: jnp.isfinite(found.lower[-1, -1]), (empty, jnp.full((), -1)), max_escalations)
 
 
 def conditioned(

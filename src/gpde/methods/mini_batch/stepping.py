@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from gpde.linalg.cholesky import NUGGET_GROWTH
+from gpde.linalg.escalation import NUGGET_GROWTH, until_good
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, Step
 
@@ -105,21 +105,15 @@ def take_steps(
 
         return jax.lax.cond(factors.has(row, level), kept, fresh, row, level, found)
 
-    def until_good(row: Array, old: Array, found: Array, step: Step, level: Array) -> tuple[Step, Array]:
+    def raised(row: Array, old: Array, found: Array, last: tuple[Step, Array]) -> tuple[Step, Array]:
         """Tries a batch with larger nuggets until its step stays finite."""
-
-        def failed(attempt: tuple[Step, Array]) -> Array:
-            return ~attempt[0].good & (attempt[1] < max_escalations)
-
-        def again(attempt: tuple[Step, Array]) -> tuple[Step, Array]:
-            level = attempt[1] + 1
-            return problem.step(batch(row, level, found), old, weight), level
-
-        return jax.lax.while_loop(failed, again, (step, level))
+        return until_good(
+            lambda level: problem.step(batch(row, level, found), old, weight), lambda step: step.good, last, max_escalations
+        )
 
     def one(row: Array, old: Array, found: Array, level: Array) -> tuple[Step, Array]:
         none = Step(old, jnp.full((), jnp.nan), jnp.zeros((), dtype=int), jnp.zeros((), dtype=bool))
-        return until_good(row, old, found, none, level - 1)
+        return raised(row, old, found, (none, level - 1))
 
     def several(rows: Array, olds: Array, found: Array, levels: Array) -> tuple[Step, Array]:
         if factors is None:
@@ -135,7 +129,7 @@ def take_steps(
         return jax.lax.cond(
             jnp.all(steps.good),
             lambda: (steps, levels),
-            lambda: jax.lax.map(lambda lane: until_good(*lane), (rows, olds, found, steps, levels)),
+            lambda: jax.lax.map(lambda lane: raised(*lane[:3], lane[3:]), (rows, olds, found, steps, levels)),
         )
 
     def body(index: Array, progress: Stepped) -> Stepped:
