@@ -171,7 +171,7 @@ def test_a_linear_problem_takes_one_step():
         {"interior": lambda u, x: laplacian(u)(x) - laplacian(exact)(x), "boundary": lambda u, x: u(x) - exact(x)},
     )
     solution = gpde.solve(
-        problem, gpde.Gaussian(0.4), num_interior=120, num_boundary=50, method=Consensus(batch_size=40), nugget=1e-12
+        problem, gpde.Gaussian(0.4), num_interior=80, num_boundary=40, method=Consensus(batch_size=40), nugget=1e-12
     )
     assert len(solution.history) == 1
     assert np.abs(solution(GRID) - TRUTH).max() < 1e-5
@@ -356,9 +356,8 @@ class Failing(AbstractLinearSolver):
 
 
 def test_a_system_that_is_not_definite_ends_the_run_with_the_right_advice():
-    solution = gpde.solve(
-        SQUARE, num_interior=40, num_boundary=20, method=Consensus(batch_size=20, linear_solver=Failing()), nugget=1e-10
-    )
+    method = Consensus(batch_size=20, linear_solver=Failing())
+    solution = gpde.solve(SQUARE, gpde.Gaussian(0.4), num_interior=40, num_boundary=20, method=method, nugget=1e-10)
     assert solution.result.failed
     assert "Raise `nugget`" in str(solution.result)
     assert np.isfinite(solution(GRID)).all()
@@ -367,7 +366,7 @@ def test_a_system_that_is_not_definite_ends_the_run_with_the_right_advice():
 
 
 def test_the_iteration_takes_over_where_the_factor_would_be_large_unless_one_is_named(monkeypatch):
-    settings = {"num_interior": 40, "num_boundary": 20, "nugget": 1e-10}
+    settings = {"kernel": gpde.Gaussian(0.4), "num_interior": 40, "num_boundary": 20, "nugget": 1e-10}
 
     def solvers(name):
         solution = gpde.solve(SQUARE, method=Consensus(batch_size=20, linear_solver=name), **settings)

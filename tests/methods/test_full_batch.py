@@ -184,7 +184,7 @@ def test_the_three_forms_differ_by_less_than_the_error_and_by_ever_less_as_the_n
     gaps = []
     for nugget in (1e-8, 1e-10, 1e-12):
         values = {
-            form: solve(problem, num_interior=300, num_boundary=100, nugget=nugget, method=FullBatch(constraints=form))(grid)
+            form: solve(problem, num_interior=150, num_boundary=60, nugget=nugget, method=FullBatch(constraints=form))(grid)
             for form in FORMS
         }
         error = min(np.abs(v - truth).max() for v in values.values())

@@ -21,8 +21,17 @@ def errors(problem, **settings):
     return np.abs(gap).max(), math.sqrt(np.mean(gap**2))
 
 
-def test_the_elliptic_problem_on_four_hundred_points():
-    linf, l2 = errors(get("elliptic").build(), num_interior=300, num_boundary=100, nugget=1e-12, seed=0)
+SETTINGS = {"num_interior": 300, "num_boundary": 100, "nugget": 1e-12, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def elliptic():
+    """The errors of the full GP on four hundred points."""
+    return errors(get("elliptic").build(), **SETTINGS)
+
+
+def test_the_elliptic_problem_on_four_hundred_points(elliptic):
+    linf, l2 = elliptic
     assert linf < 3e-4
     assert l2 < 4e-5
 
@@ -35,11 +44,9 @@ def test_burgers_with_a_wide_front_on_four_hundred_points():
     assert l2 < 1e-3
 
 
-def test_consensus_on_four_hundred_points_comes_near_the_full_gp():
-    settings = {"num_interior": 300, "num_boundary": 100, "nugget": 1e-12, "seed": 0}
-    _, full = errors(get("elliptic").build(), **settings)
-    _, consensus = errors(get("elliptic").build(), **settings, method=Consensus(batch_size=64))
-    assert consensus < 10 * full
+def test_consensus_on_four_hundred_points_comes_near_the_full_gp(elliptic):
+    _, consensus = errors(get("elliptic").build(), **SETTINGS, method=Consensus(batch_size=64))
+    assert consensus < 10 * elliptic[1]
 
 
 @pytest.mark.slow

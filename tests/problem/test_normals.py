@@ -33,7 +33,7 @@ def problem(domain: Any = SQUARE, boundary=lambda u, x, n: robin(u, x, n) - robi
         domain=domain,
         equations={"interior": lambda u, x: source(u, x) - source(exact, x), "boundary": boundary, **other},
         reference=exact,
-        defaults=gpde.Defaults(kernel=KERNEL, num_interior=100, num_boundary=40, nugget=1e-11),
+        defaults=gpde.Defaults(kernel=KERNEL, num_interior=60, num_boundary=24, nugget=1e-10),
     )
 
 
@@ -41,8 +41,8 @@ PLACES = SQUARE.sample("interior", 40, seed=3)
 TRUTH = np.asarray(jax.vmap(exact)(PLACES))
 BOUNDS = {
     "full batch": (gpde.FullBatch(), 1e-4),
-    "consensus": (gpde.Consensus(batch_size=40), 1e-3),
-    "mini-batch": (gpde.MiniBatch(batch_size=40, num_steps=1500), 5e-2),
+    "consensus": (gpde.Consensus(batch_size=30), 1e-3),
+    "mini-batch": (gpde.MiniBatch(batch_size=30, num_steps=800), 5e-2),
 }
 
 
@@ -109,7 +109,7 @@ def test_a_side_with_a_condition_of_its_own_lends_no_normal_to_the_rest():
 
 def test_residuals_and_files_know_the_normal(tmp_path):
     stated = problem()
-    solution = gpde.solve(stated, num_interior=60, num_boundary=24, nugget=1e-10)
+    solution = gpde.solve(stated)
     where = SQUARE.sample("boundary", 20, seed=5)
     normals = SQUARE.normal("boundary", where)
     slope = np.sum(solution.apply(gpde.gradient, where) * normals, axis=1)
@@ -128,6 +128,6 @@ def test_the_interior_has_no_normal():
 
 
 def test_a_point_inside_has_no_normal():
-    solution = gpde.solve(problem(), num_interior=60, num_boundary=24)
+    solution = gpde.solve(problem())
     with pytest.raises(ValueError, match="an equation on 'boundary' takes the normal, and 2 of 2 points do not lie there"):
         solution.residual(PLACES[:2], "boundary")

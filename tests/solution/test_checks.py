@@ -52,7 +52,7 @@ def found(domain, equations, **rest):
 @pytest.mark.parametrize("method", [FullBatch(), Consensus()])
 def test_equations_that_contradict_each_other_on_one_part_do_not_converge(method):
     problem = Problem(domain=SQUARE, equations={"interior": poisson, "boundary": [zero, one]})
-    result = gpde.solve(problem, method=method, num_interior=60, num_boundary=40).result
+    result = gpde.solve(problem, Gaussian(0.4), method=method, num_interior=60, num_boundary=40).result
     assert result.outcome is Outcome.NOT_MET
     assert "or start closer (`initial=`)" in str(result)
     assert not result.successful
@@ -65,7 +65,7 @@ def test_equations_that_contradict_each_other_on_one_part_do_not_converge(method
 
 def test_contradictory_equations_in_the_interior_are_not_met_either():
     equations = {"interior": [poisson, lambda u, x: laplacian(u)(x) - 1.0], "boundary": zero}
-    result = gpde.solve(Problem(domain=SQUARE, equations=equations), num_interior=60, num_boundary=40).result
+    result = gpde.solve(Problem(domain=SQUARE, equations=equations), Gaussian(0.4), num_interior=60, num_boundary=40).result
     assert not result.successful
     assert result.at_points["interior"] > 0.1
     assert "at its own points equation" in str(result)
@@ -204,13 +204,13 @@ def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted():
 
 
 def test_no_condition_at_all_gives_the_solution_of_least_norm():
-    result = gpde.solve(Problem(domain=SQUARE, equations={"interior": poisson}), num_interior=40).result
+    result = gpde.solve(Problem(domain=SQUARE, equations={"interior": poisson}), Gaussian(0.4), num_interior=60).result
     assert result.outcome is Outcome.CONVERGED
     assert "of least norm" in str(result)
 
 
 def test_the_residuals_are_in_the_report_and_in_the_file(tmp_path):
-    solution = gpde.solve(manufactured(), num_interior=40, num_boundary=20)
+    solution = gpde.solve(manufactured(), Gaussian(0.4), num_interior=60, num_boundary=40)
     data = json.loads(json.dumps(report(solution)))
     assert set(data["residual_between_points"]) == {"interior", "boundary"}
     assert data["residual_at_points"] == dict(solution.result.at_points)

@@ -59,7 +59,7 @@ def cases(quick: bool) -> list[tuple[str, Problem, float]]:
         ("-((1 + u'²)u')', |u'| < 4", manufactured(quasilinear, lambda x: sin(pi * x[0]) + x[0], LINE), 0.3),
     ]
     if quick:
-        return found
+        return found[:1]
     near_one = lambda x: 1.5 + 0.5 * sin(pi * x[0]) * cos(pi * x[1])  # noqa: E731
     return [
         *found,

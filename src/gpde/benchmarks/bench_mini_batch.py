@@ -43,7 +43,7 @@ def main(quick: bool = False) -> None:
     with one_blas_thread():
         step_table(cases, num_steps=50 if quick else 1000)
         growth_table((400, 800) if quick else (10_000, 100_000, 400_000), num_steps=100 if quick else 400)
-        memory_table((600, 1_200) if quick else (1_200, 2_400, 4_800, 9_600), budget_mb=200 if quick else 800)
+        memory_table((600,) if quick else (1_200, 2_400, 4_800, 9_600), budget_mb=200 if quick else 800)
 
 
 # --- a step beside other ways to take it ------------------------------------------------------------------------------
