@@ -139,6 +139,12 @@ def test_blocks_are_the_gram_matrix(system):
     inside, boundary = 3 * 3 + 2 * 2 + 3 * 1 + 2 * 1 + 3 * 1, 1 + 1 + 1
     assert len(blocks.blocks) == inside + boundary + 1
     np.testing.assert_allclose(np.triu(blocks.upper_triangle()), np.triu(dense), rtol=1e-12)
+    # Either way round, whichever of the two is stored.
+    lengths = {start: num for starts, num in system.layout for start in starts}
+    for (i, m), (j, n) in itertools.product(lengths.items(), repeat=2):
+        found = blocks.between(i, j)
+        expected = dense[i : i + m, j : j + n]
+        np.testing.assert_allclose(np.zeros((m, n)) if found is None else found, expected, rtol=1e-12)
     vector = jnp.asarray(RNG.normal(size=36))
     np.testing.assert_allclose(blocks @ vector, dense @ vector, rtol=1e-11, atol=1e-9)
     added = jnp.asarray(RNG.random(36))

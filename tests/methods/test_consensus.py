@@ -171,7 +171,7 @@ def test_a_linear_problem_takes_one_step():
         {"interior": lambda u, x: laplacian(u)(x) - laplacian(exact)(x), "boundary": lambda u, x: u(x) - exact(x)},
     )
     solution = gpde.solve(
-        problem, gpde.Gaussian(0.4), num_interior=80, num_boundary=40, method=Consensus(batch_size=40), nugget=1e-12
+        problem, gpde.Gaussian(0.4), num_interior=120, num_boundary=50, method=Consensus(batch_size=40), nugget=1e-12
     )
     assert len(solution.history) == 1
     assert np.abs(solution(GRID) - TRUTH).max() < 1e-5

@@ -28,7 +28,6 @@ from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.linalg.dissection import dissect, factor_entries
-from gpde.linalg.escalation import raised_until_good
 from gpde.linalg.line_search import is_astray, next_move
 from gpde.machine.arrays import on_device
 from gpde.machine.threads import map_chunks
@@ -39,7 +38,7 @@ from gpde.methods.consensus.means import check_means, means_at
 from gpde.methods.consensus.patch import Equations, evaluate, localize
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.reach import num_levels, num_members
-from gpde.methods.consensus.system import OpenValues, chunk_size, on_means, reduce_patches, value_rows
+from gpde.methods.consensus.system import OpenValues, chunk_size, on_means, raised_until_good, reduce_patches, value_rows
 from gpde.methods.start import Start, linear_start
 from gpde.outcomes import Outcome
 
@@ -355,8 +354,7 @@ class Consensus(AbstractMethod):
         if self.linear_solver == "schwarz":
             # Samples need full accuracy in what varies most, where an iteration is least accurate.
             solver, _ = _solver_by_size(work.open_values, work.coordinates)
-        num_slots = table.num_operators + table.collocation.num_fields
-        none = np.zeros((*work.cover.members.shape, num_slots))
+        none = np.zeros((*work.cover.members.shape, table.num_operators + table.collocation.num_fields))
         return BlendedPatches(
             kernels=kernels,
             equations=equations,

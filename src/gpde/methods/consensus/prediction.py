@@ -63,16 +63,10 @@ class BlendedPatches(AbstractPredictor):
         members, fixed = np.asarray(self.members), np.asarray(self.fixed)
         coordinates = self.metric.coordinates(np.asarray(self.equations.points))
         samples, nuggets = sample_values(
-<<<<<<< HEAD
             self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver,
             np.asarray(self.means),
         )  # fmt: skip
-        return jnp.asarray(samples.reshape(fixed.size, -1)), jnp.asarray(nuggets)
-=======
-            self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver
-        )
         return on_device(samples.reshape(fixed.size, -1)), on_device(nuggets)
->>>>>>> 79dbdfd (Less is compiled: arrays go to the device as they are, equations are traced once; a command ends at once)
 
     def _blend(self, points: np.ndarray, num: int) -> tuple[Int[np.ndarray, "points num"], Float[np.ndarray, "points num"]]:
         """The patches that take part at each point, and their weights."""

@@ -5,6 +5,7 @@ $H = \sum_c R_c^T S_c^{-1} R_c$. Around it $w$ has the covariance $p H^{-1}$: ea
 count its equations $p$ times (with one patch that holds all points, $p = 1$ and this is the full GP).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
