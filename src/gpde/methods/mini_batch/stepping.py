@@ -129,7 +129,9 @@ def take_steps(
         return jax.lax.cond(
             jnp.all(steps.good),
             lambda: (steps, levels),
-            lambda: jax.lax.map(lambda lane: raised(*lane[:3], lane[3:]), (rows, olds, found, steps, levels)),
+            lambda: jax.lax.map(
+                lambda lane: raised(lane[0], lane[1], lane[2], (lane[3], lane[4])), (rows, olds, found, steps, levels)
+            ),
         )
 
     def body(index: Array, progress: Stepped) -> Stepped:
