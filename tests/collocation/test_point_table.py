@@ -45,6 +45,19 @@ def test_residuals_by_point_are_those_of_the_collocation():
     np.testing.assert_allclose(by_point[:, 0], eqx.filter_jit(COLLOCATION.residual)(LATENT), rtol=1e-13)
 
 
+def test_a_point_with_fewer_equations_than_others_has_slots_without_one():
+    problem = Problem(
+        Box(0.0, 1.0),
+        {"interior": [lambda u, x: laplacian(u)(x), lambda u, x: u(x) - 1.0], "boundary": lambda u, x: u(x) - x[0]},
+        observations=Observations(np.array([[0.5]]), np.array([3.0])),
+    )
+    table = point_table(collocate(problem, problem.sample(2, 2)))
+    np.testing.assert_array_equal(table.has_equation, [[True, True]] * 2 + [[True, False]] * 3)
+    residuals = by_point_of(table.residual)(jnp.arange(5), jnp.full((5, 2), 7.0))
+    assert np.all(np.asarray(residuals)[~np.asarray(table.has_equation)] == 0)
+    assert float(residuals[-1, 0]) == 4.0
+
+
 def test_gradients_by_point_are_those_of_the_collocation():
     gradients = by_point_of(TABLE.gradient)(EVERYTHING, TABLE.gather(LATENT))[:, 0]
     rows = np.asarray(eqx.filter_jit(COLLOCATION.linearize)(LATENT).rows.times(jnp.eye(COLLOCATION.functionals.size)))

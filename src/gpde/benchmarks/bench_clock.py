@@ -17,7 +17,7 @@ def main(quick: bool = False) -> None:
     sizes = ("--num-interior", "60", "--num-boundary", "20") if quick else ()
     methods: list[tuple[str, ...]] = [("full-batch",)]
     if not quick:
-        methods += [("mini-batch", "--num-steps", "4000"), ("consensus",)]
+        methods += [("mini-batch", "--num-steps", "500"), ("consensus",)]
     table = Table(title="seconds of `gpde solve`")
     for column in ("problem", "method", "time", *PARTS, "by the wall"):
         table.add_column(column, justify="left" if column in ("problem", "method", "time") else "right")

@@ -188,11 +188,16 @@ class Solution:
 
         return np.asarray(run_compiled(jax.vmap(at), sites.map(on_device), on_device(values)))
 
-    def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
-        """A figure: truth where it is known, solution, error, points and history; saved if a path is given."""
+    def plot(self, path: str | os.PathLike[str] | None = None, grid: Sequence[int] | None = None, *, std: bool = False) -> Any:
+        """A figure of matplotlib: truth where it is known, solution, error, points and history.
+
+        - `path`: where it is saved, if anywhere; the ending says in which format, as `.png`, `.pdf` or `.svg`.
+        - `grid`: points along each coordinate drawn, as `(200, 200)`; the problem's own by default.
+        - `std`: one more panel, of the standard deviation (in one dimension its band is always drawn).
+        """
         from gpde.solution.plotting import plot_solution
 
-        return plot_solution(self, path, **options)
+        return plot_solution(self, path, grid, std=std)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the solution to an `.npz` file that `gpde.load` reads."""
