@@ -17,6 +17,7 @@ from gpde.collocation.thinning import nested_subsets
 from gpde.equations.linear_operators import point_value
 from gpde.linalg import AbstractLinearSolver, Direct, Solved
 from gpde.methods.consensus import method as consensus
+from gpde.methods.consensus import patch, system
 from gpde.methods.consensus.method import Consensus
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.reach import num_levels
@@ -24,6 +25,7 @@ from gpde.methods.consensus.system import sample_values
 from gpde.methods.full_batch.method import FullBatch
 from gpde.operators import laplacian, partial
 from gpde.outcomes import Outcome
+from gpde.solution.errors import reference_values
 
 
 def exact(x):
@@ -393,14 +395,14 @@ ON_LINE = LINE.domain.grid((11,))
 @pytest.mark.parametrize("always", [False, True])
 def test_a_patch_that_cannot_be_factored_again_takes_a_larger_nugget_or_ends_the_run(monkeypatch, always):
     # `localize` is another program than `reduce`, with other rounding: here some of its factorisations fail.
-    def failing(shared, members, values, nuggets, owned):
-        weights, at_owned, *good = original(shared, members, values, nuggets, owned)
+    def failing(shared, members, values, nuggets, stretch, owned):
+        weights, at_owned, *good = original(shared, members, values, nuggets, stretch, owned)
         fails = (nuggets < 1e-9) | always
         broken = [np.where(fails[:, None, None], np.nan, np.asarray(a)) for a in (weights, at_owned)]
         return *broken, *(np.asarray(g) & ~fails for g in good)
 
-    original = consensus._localize_patches
-    monkeypatch.setattr(consensus, "_localize_patches", failing)
+    original = system._localize_patches
+    monkeypatch.setattr(system, "_localize_patches", failing)
     solution = gpde.solve(
         LINE, gpde.Gaussian(0.3), num_interior=20, num_boundary=2, nugget=1e-10, method=Consensus(batch_size=8)
     )
@@ -483,3 +485,49 @@ def test_a_dirichlet_condition_whose_coefficient_vanishes_at_a_point_says_nothin
     assert solution.result.outcome is Outcome.CONVERGED
     assert np.isfinite(solution.latent).all()
     assert np.abs(solution(GRID) - TRUTH).max() < 1e-3
+
+
+def interior_layer(width):
+    """A layer in a smooth field, tanh((x - 0.4) / width) + sin 3x, by an equation that is not linear."""
+
+    def exact(x):
+        return jnp.tanh((x[0] - 0.4) / width) + jnp.sin(3 * x[0])
+
+    def operator(u, x):
+        return -(width**2) * laplacian(u)(x) + u(x) ** 3
+
+    equations = {"interior": lambda u, x: operator(u, x) - operator(exact, x), "boundary": lambda u, x: u(x) - exact(x)}
+    return gpde.Problem(gpde.Box(0.0, 1.0), equations, reference=exact)
+
+
+def test_patches_at_a_front_learn_shorter_lengthscales_than_elsewhere_and_come_closer_to_the_truth():
+    problem, grid = interior_layer(0.03), np.linspace(0, 1, 301)[:, None]
+    truth = reference_values(problem, grid)
+    assert truth is not None
+    errors, solution = {}, None
+    for local in (False, True):
+        method = Consensus(batch_size=16, local_lengthscales=local)
+        solution = gpde.solve(problem, gpde.Gaussian(0.2), num_interior=150, num_boundary=2, method=method)
+        errors[local] = np.sqrt(np.mean((solution(grid) - truth[:, 0]) ** 2))
+    assert solution is not None
+    assert isinstance(solution.predictor, BlendedPatches)
+    centres, lengthscales = np.asarray(solution.predictor.centres)[:, 0], 0.2 * np.asarray(solution.predictor.stretch)[:, 0]
+    assert np.median(lengthscales[np.abs(centres - 0.4) < 0.05]) < 0.05
+    assert np.median(lengthscales[np.abs(centres - 0.4) > 0.2]) > 0.2
+    assert errors[True] < errors[False] / 5
+
+
+def test_patches_with_lengthscales_of_their_own_have_the_misfit_of_a_dense_gaussian():
+    points = np.random.default_rng(0).uniform(size=(6, 1))
+    values = np.sin(3 * points[:, 0])
+    nothing = jnp.zeros((6, 0))
+    identity = point_value(0, 1)
+    equations = patch.Equations(
+        (identity,), 1, jnp.asarray(points), jnp.zeros((6, 0, 1)), nothing, nothing, jnp.zeros((6, 0), dtype=bool)
+    )
+    kernels = patch.stretched_all((gpde.Gaussian(0.1),), jnp.array([3.0]))
+    found = patch.misfit(equations, kernels, jnp.arange(6), jnp.asarray(values), jnp.asarray(1e-8))
+    covariance = np.exp(-0.5 * ((points - points.T) / 0.3) ** 2) + 1e-8 * np.eye(6)
+    quadratic = values @ np.linalg.solve(covariance, values)
+    expected = 0.5 * np.log(quadratic / 6) + 0.5 * np.linalg.slogdet(covariance)[1] / 6
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

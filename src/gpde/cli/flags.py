@@ -70,7 +70,7 @@ METHODS = {
         "Consensus",
         (
             *("batch_size", "num_patches", "max_steps", "tolerance", "linear_solver", "linear_tolerance"),
-            *("scaled_neighbours", "known_share", "max_escalations", "max_halvings"),
+            *("scaled_neighbours", "known_share", "max_escalations", "max_halvings", "local_lengthscales"),
         ),
     ),
 }
@@ -85,6 +85,7 @@ SETTINGS = {
     "batch_size": Setting(int, "M, points in a batch. [default: 64]"),
     "num_patches": Setting(int, "Patches that cover the points. [default: by the number of points]"),
     "known_share": Setting(float, "Of a patch, points with known values at most. [default: 0.25]"),
+    "local_lengthscales": Setting(bool, "Every patch learns lengthscales of its own. [default: with --learn]"),
     "linear_solver": Setting(str, "direct or schwarz. [default: by size]"),
     "linear_tolerance": Setting(float, "Relative residual asked of the linear solver. [default: 1e-8]"),
     "num_steps": Setting(int, "K, batches drawn. [default: 40000]"),

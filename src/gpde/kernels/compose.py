@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -82,6 +83,18 @@ class Product(AbstractKernel):
     def check(self, dim: int) -> None:
         self.first.check(dim)
         self.second.check(dim)
+
+
+def stretched(kernel: AbstractKernel, factor: Float[Array, " dim"]) -> AbstractKernel:
+    """The kernel with its lengthscales multiplied, coordinate by coordinate; one that does not show them stays as it is."""
+    match kernel:
+        case AbstractRadial():
+            return eqx.tree_at(lambda k: k.lengthscale, kernel, kernel.lengthscale * factor)
+        case Sum():
+            return Sum(stretched(kernel.first, factor), stretched(kernel.second, factor))
+        case Product():
+            return Product(stretched(kernel.first, factor), stretched(kernel.second, factor))
+    return kernel
 
 
 def leibniz(terms: Terms) -> list[tuple[MultiIndex, Terms]]:

@@ -27,7 +27,8 @@ _KEPT: dict[int, Any] = {}
 
 class Setup(eqx.Module):
     """What every method works on: the problem on its points, one kernel per field, the numerical nugget; and the names of
-    fields, coordinates and those fields that are scalars, constant everywhere, for messages."""
+    fields, coordinates and those fields that are scalars, constant everywhere, for messages; whether the kernels were learned,
+    so that a method may learn on."""
 
     collocation: Collocation
     kernels: Kernels
@@ -35,6 +36,7 @@ class Setup(eqx.Module):
     fields: tuple[str, ...] = eqx.field(static=True, default=("u",))
     coordinates: tuple[str, ...] = eqx.field(static=True, default=("x", "y", "z"))
     scalars: tuple[str, ...] = eqx.field(static=True, default=())
+    learned: bool = eqx.field(static=True, default=False)
 
 
 class AbstractPredictor(eqx.Module):

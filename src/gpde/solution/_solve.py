@@ -104,7 +104,8 @@ def solve(
         learning = learn_on(problem, located, collocation, starts, chosen, nugget, seed) if isinstance(given, Learned) else None
         kernels = starts[0] if learning is None else learning.kernels
         coordinates = tuple(problem.domain.coordinates)
-        setup = Setup(collocation, kernels, nugget, problem.unknowns, coordinates, tuple(problem.parameters))
+        scalars, learned = tuple(problem.parameters), learning is not None
+        setup = Setup(collocation, kernels, nugget, problem.unknowns, coordinates, scalars, learned)
         if not chosen.takes_means and any(part.weights is not None for part in collocation.parts):
             raise ValueError(
                 f"`Mean`: the method {chosen.name} looks at few points at a time, and a mean is over many. Take "

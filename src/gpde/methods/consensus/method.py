@@ -15,7 +15,6 @@ import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -25,20 +24,19 @@ from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import PointTable, point_table
 from gpde.collocation.thinning import nested_subsets
 from gpde.equations.linear_operators import point_value
-from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
 from gpde.linalg.dissection import dissect, factor_entries
 from gpde.linalg.line_search import is_astray, next_move
 from gpde.machine.arrays import on_device
-from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.coarse import Coarse, coarse_start
 from gpde.methods.consensus.linearization import fixed_values, linearized, shortened, starting_values, value_slots
 from gpde.methods.consensus.means import check_means, means_at
-from gpde.methods.consensus.patch import Equations, evaluate, localize
+from gpde.methods.consensus.patch import Equations
 from gpde.methods.consensus.prediction import BlendedPatches
-from gpde.methods.consensus.reach import num_levels, num_members
-from gpde.methods.consensus.system import OpenValues, chunk_size, on_means, raised_until_good, reduce_patches, value_rows
+from gpde.methods.consensus.reach import default_num_patches, num_levels, num_members
+from gpde.methods.consensus.stretch import learned_stretch
+from gpde.methods.consensus.system import OpenValues, localize_patches, on_means, reduce_patches, value_rows
 from gpde.methods.start import Start, linear_start
 from gpde.outcomes import Outcome
 
@@ -48,6 +46,10 @@ LINEAR_SOLVERS = ("direct", "schwarz")
 _LARGEST_FACTOR = 2 * 10**8
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
+# A residual that grows by less than this factor stays level.
+_LEVEL = 1.1
+# Steps above the first are rough: patches learn their lengthscales, boldly at first; below the second, three times once more.
+_ROUGH_MOVE, _NEAR_MOVE, _FIRST_STEPS, _MOST_ROUNDS = 1e-2, 2e-3, 3, 3
 # Points from which on a coarse solve costs less than the steps it saves.
 _NESTED_FROM = 3000
 
@@ -55,8 +57,8 @@ _NESTED_FROM = 3000
 @dataclasses.dataclass
 class Work:
     """The points by row, where they lie in the metric of nearness, which values Dirichlet conditions fix, the cover, the values
-    left open, the linear solver, and two memos: what the solver kept of the last matrix, and the coarse solution from which
-    the run started."""
+    left open, the linear solver, what it kept of the last matrix, whether patches have lengthscales of their own, and the
+    coarse solution from which the run started."""
 
     setup: Setup
     table: PointTable
@@ -67,20 +69,25 @@ class Work:
     open_values: OpenValues
     solver: AbstractLinearSolver
     kept: Any
+    local: bool = False
     coarse: Coarse | None = None
 
 
 class State(NamedTuple):
-    """The values at the points, field by field, the operators' values by point, and each patch's nugget and function; how far
-    the last step went, and how many there were since the start."""
+    """The values at the points, field by field, the operators' values by point, and each patch's nugget, lengthscales (as
+    factors on the kernel's) and function; how far the last step went, how many there were since the start; how often patches
+    at rest learned their lengthscales anew, and whether they do so next."""
 
     values: Float[np.ndarray, "points fields"]
     latent_table: Float[Array, "points operators"]
     nuggets: Float[np.ndarray, " patches"]
+    stretch: Float[np.ndarray, "patches dim"]
     weights: Float[np.ndarray, "patches members slots"] | None
     move: float
     linear_residual: float
     num_steps: int = 0
+    rounds: int = 0
+    resting: bool = False
 
 
 class Consensus(AbstractMethod):
@@ -100,6 +107,8 @@ class Consensus(AbstractMethod):
       take their place. 1 takes the nearest points whatever they are.
     - `max_escalations`: how often a patch's nugget may be raised tenfold.
     - `max_halvings`: how far the line search on the equations' residual shortens a step.
+    - `local_lengthscales`: whether every patch learns lengthscales of its own (`stretch.py`), as a front in a smooth field
+      asks for; None: where the kernel is learned.
     """
 
     name: ClassVar[str] = "consensus"
@@ -114,6 +123,7 @@ class Consensus(AbstractMethod):
     known_share: float = 0.25
     max_escalations: int = 5
     max_halvings: int = 20
+    local_lengthscales: bool | None = None
 
     def __check_init__(self) -> None:
         check_count("Consensus", "batch_size", self.batch_size, least=2)
@@ -179,12 +189,13 @@ class Consensus(AbstractMethod):
         near = self.batch_size if levels == 0 else self.batch_size // 2
         patches = cover(coordinates, near, num_patches, np.all(fixed, axis=1), self.known_share, far)
         open_values = OpenValues.of(patches.members, fixed)
+        local = setup.learned if self.local_lengthscales is None else self.local_lengthscales
         solver, kept = self.linear_solver, None
         if solver is None:
             solver, kept = _solver_by_size(open_values, coordinates)
         elif isinstance(solver, str):
             solver = Direct() if solver == "direct" else Schwarz()
-        return Work(setup, table, metric, coordinates, fixed, patches, open_values, solver, kept)
+        return Work(setup, table, metric, coordinates, fixed, patches, open_values, solver, kept, local)
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
@@ -201,7 +212,8 @@ class Consensus(AbstractMethod):
     def _begun(self, work: Work, latent_table: Float[Array, "points operators"]) -> State:
         """The state before the first step from these values of the operators."""
         values = starting_values(work.table, latent_table, work.setup.kernels)
-        return State(values, latent_table, np.full(len(work.cover.members), work.setup.nugget), None, math.inf, 0.0)
+        stretch = np.ones((len(work.cover.members), work.table.points.shape[1]))
+        return State(values, latent_table, np.full(len(stretch), work.setup.nugget), stretch, None, math.inf, 0.0)
 
     def _begun_from(self, work: Work, start: Start) -> State:
         """The state before the first step from a function, which has values where no equation looks at them too."""
@@ -216,11 +228,17 @@ class Consensus(AbstractMethod):
         new, info, outcome = self._step(work, state)
         steps = state.num_steps + 1
         failed = outcome in (Outcome.STALLED, Outcome.NOT_FINITE, Outcome.NOT_POSITIVE_DEFINITE)
-        astray = failed or (outcome is None and info["step"] > _ROUNDING_MOVE and is_astray(info["damping"], steps))
-        if astray and work.coarse is None and (coarse := coarse_start(work.setup)) is not None:
+        astray = failed or (outcome is None and info["step"] > _ROUGH_MOVE and is_astray(info["damping"], steps))
+        if astray and work.coarse is None and not state.resting and (coarse := coarse_start(work.setup)) is not None:
             work.coarse = coarse
             return self._begun_from(work, coarse.start), info, None
-        return new._replace(num_steps=steps), info, outcome
+        near = outcome is Outcome.CONVERGED or (outcome is None and new.move < _NEAR_MOVE and not state.resting)
+        if near and work.local and state.rounds < _MOST_ROUNDS:
+            # Near rest with lengthscales that were learned on the way: those of the solution itself are better.
+            return new._replace(num_steps=steps, rounds=state.rounds + 1, resting=True, move=math.inf), info, None
+        if failed:  # what was reached before has a function
+            new, outcome = state, Outcome.CONVERGED if state.resting else outcome
+        return new._replace(num_steps=steps, rounds=state.rounds), info, outcome
 
     def _step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """A step from here, whatever it comes to."""
@@ -228,8 +246,12 @@ class Consensus(AbstractMethod):
         equations, unit = linearized(work.table, state.latent_table, kernels)
         if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
             return state, {}, Outcome.NOT_FINITE  # which no nugget can help
+        if work.local and state.num_steps > 0 and state.move > _ROUGH_MOVE:
+            later = state.num_steps > _FIRST_STEPS and not state.resting
+            arguments = (state.values, state.nuggets, state.stretch, work.coordinates, later)
+            state = state._replace(stretch=learned_stretch(equations, kernels, work.cover, *arguments), weights=None)
         patches, nuggets = reduce_patches(
-            equations, kernels, work.cover.members, state.values, state.nuggets, self.max_escalations
+            equations, kernels, work.cover.members, state.values, state.nuggets, state.stretch, self.max_escalations
         )
         if not patches.good.all():
             return state, {}, Outcome.NOT_POSITIVE_DEFINITE
@@ -254,7 +276,7 @@ class Consensus(AbstractMethod):
         if not np.isfinite(values).all():
             # The patches are finite: what they add up to is not definite in double precision.
             return state, info, Outcome.NOT_POSITIVE_DEFINITE
-        weights, reached, nuggets, good = self._localize(work, equations, values, nuggets)
+        weights, reached, nuggets, good = self._localize(work, equations, values, nuggets, state.stretch)
         if not good:
             return state, info, Outcome.NOT_POSITIVE_DEFINITE
         new, info, outcome = self._damped(work, state, values, reached, nuggets, weights, unit, info)
@@ -262,7 +284,7 @@ class Consensus(AbstractMethod):
             # A part of the way from a start that had no function: it gets the one with its values and what its equations say.
             said = jnp.einsum("ped,pd->pe", equations.coefficients, state.latent_table)
             start = eqx.tree_at(lambda e: e.rhs, equations, said)
-            old, _, _, good = self._localize(work, start, state.values, nuggets)
+            old, _, _, good = self._localize(work, start, state.values, nuggets, state.stretch)
             if not good:
                 return state, info, Outcome.NOT_POSITIVE_DEFINITE
             new = new._replace(weights=old + info["damping"] * (weights - old))
@@ -280,8 +302,9 @@ class Consensus(AbstractMethod):
         info: Info,
     ) -> tuple[State, Info, Outcome | None]:
         """The step, shortened until the equations' residual is no larger than before."""
-        # The first step starts from nothing that satisfies the boundary conditions: it is taken whole.
-        first = state.weights is None
+        # The first step starts from nothing that satisfies the boundary conditions, and one from rest with other lengthscales
+        # from what other functions left of the equations: these are taken whole.
+        first = state.num_steps == 0 or state.resting
         damped, whole = shortened(work.table, state.latent_table, latent_table, unit, on_device(first), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
@@ -289,37 +312,36 @@ class Consensus(AbstractMethod):
         info |= {"objective": float(damped.objective), "step": move, "damping": t}
         if not accepted and not np.isfinite(whole):
             return state, info, Outcome.NOT_FINITE
-        if not accepted and move > _ROUNDING_MOVE:
+        if not accepted and move > _ROUNDING_MOVE and not (move < 0.5 * state.move and whole <= _LEVEL * damped.objective):
             return state, info, Outcome.STALLED
         if not accepted:
-            t = 1.0  # at the limit of rounding no step can lower the residual, and the whole one is as good as any
+            # At the limit of what nuggets and rounding leave of the residual no step can lower it: the whole one is as good as
+            # any, and steps that halve from one to the next come to rest by themselves.
+            t = info["damping"] = 1.0
         new = State(
             values=state.values + t * (values - state.values),
             latent_table=(1 - t) * state.latent_table + t * latent_table,
             nuggets=nuggets,
+            stretch=state.stretch,
             weights=weights if state.weights is None else (1 - t) * state.weights + t * weights,
             move=move if t == 1.0 else math.inf,
             linear_residual=info["linear_residual"],
         )
         linear = work.setup.collocation.linear and t == 1.0
         near = move if t < 1.0 else next_move(move, state.move)
-        done = linear or not accepted or near <= self.tolerance
+        done = linear or (not accepted and move <= _ROUNDING_MOVE) or near <= self.tolerance
         return new, info, Outcome.CONVERGED if done else None
 
     def _localize(
-        self, work: Work, equations: Equations, values: np.ndarray, nuggets: np.ndarray
+        self, work: Work, equations: Equations, values: np.ndarray, nuggets: np.ndarray, stretch: np.ndarray
     ) -> tuple[np.ndarray, Array, np.ndarray, bool]:
         """Each patch's function, the operators' values at each point from the patch that owns it, the nuggets that took, and
         whether all of that is finite."""
         table, kernels = work.table, work.setup.kernels
         members, owned = work.cover.members, work.cover.owned()
         local = values.reshape(-1)[value_rows(members, table.collocation.num_fields)]
-
-        def localized(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
-            arguments = (members[rows], local[rows], nuggets, owned[rows])
-            return map_chunks(_localize_patches, (equations, kernels), arguments, chunk_size(equations, members.shape[1]))
-
-        (weights, at_owned, good), nuggets = raised_until_good(localized, nuggets, self.max_escalations)
+        arguments = (members, local, nuggets, stretch, owned)
+        (weights, at_owned, good), nuggets = localize_patches(equations, kernels, *arguments, self.max_escalations)
         operators = np.zeros((table.num_points, table.num_operators))
         patch, slot = np.nonzero(owned >= 0)
         operators[members[patch, owned[patch, slot]]] = at_owned[patch, slot]
@@ -363,6 +385,7 @@ class Consensus(AbstractMethod):
             members=on_device(work.cover.members),
             weights=on_device(none if state.weights is None else state.weights),
             nuggets=on_device(state.nuggets),
+            stretch=on_device(state.stretch),
             fixed=on_device(work.fixed),
             linear_solver=solver,
             means=jnp.asarray(means_at(table, state.values).gradient),
@@ -375,26 +398,3 @@ def _solver_by_size(
     """The solver, and what it can start from."""
     elimination = dissect(values.unknown, values.located(coordinates)[0])
     return (Direct(), elimination) if elimination.num_entries <= _LARGEST_FACTOR else (Schwarz(), None)
-
-
-def default_num_patches(num_points: int) -> int:
-    """Every point a centre up to 3000 points, then fewer relative to their number, down to an eighth."""
-    if num_points <= 3000:
-        return num_points
-    return max(3000, num_points // (4 if num_points <= 30000 else 8))
-
-
-@eqx.filter_jit
-def _localize_patches(
-    shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, owned: Array
-) -> tuple[Array, Array, Array]:
-    equations, kernels = shared
-
-    def one(patch: tuple[Array, ...]) -> tuple[Array, Array, Array]:
-        members, values, nugget, owned = patch
-        weights, good = localize(equations, kernels, members, values, nugget)
-        points = equations.points[members[jnp.maximum(owned, 0)]]
-        at_owned = evaluate(equations, kernels, members, weights, equations.operators, points)
-        return weights, at_owned, good & jnp.all(jnp.isfinite(at_owned))
-
-    return jax.lax.map(one, (members, values, nuggets, owned))

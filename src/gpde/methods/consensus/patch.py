@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.equations.linear_operators import LinearOperator, point_value
 from gpde.functionals.combinations import combined, total
 from gpde.functionals.functionals import Kernels, block
+from gpde.kernels.compose import stretched
 
 
 class Equations(eqx.Module):
@@ -45,6 +46,28 @@ class Reduced(NamedTuple):
     precision: Float[Array, "values values"]
     pull: Float[Array, " values"]
     good: Bool[Array, ""]
+
+
+def stretched_all(kernels: Kernels, factor: Float[Array, " dim"]) -> Kernels:
+    """The kernels of a patch whose lengthscales are its own."""
+    return tuple(stretched(kernel, factor) for kernel in kernels)
+
+
+def misfit(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[Array, " members"],
+    values: Float[Array, " values"],
+    nugget: Float[Array, ""],
+) -> Float[Array, ""]:
+    r"""How badly a patch's kernel explains its equations and the values at its points together: the negative log likelihood
+    per functional with the best amplitude, $\tfrac12\log(|L^{-1}(b, w)|^2/n) + \log\det L / n$; infinite without a factor."""
+    lower, rhs, _ = _factored(equations, kernels, members, nugget)
+    half = solve_triangular(lower, jnp.concatenate([rhs, values])[:, None], lower=True)[:, 0]
+    counted = jnp.concatenate([equations.used[members].T.reshape(-1), jnp.ones(values.shape[0], dtype=bool)])
+    n = jnp.sum(counted)
+    found = 0.5 * jnp.log(jnp.sum(half**2) / n) + jnp.sum(jnp.log(jnp.diagonal(lower))) / n
+    return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
 
 def reduce(

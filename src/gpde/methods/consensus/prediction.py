@@ -19,7 +19,7 @@ from gpde.linalg import AbstractLinearSolver
 from gpde.machine.arrays import on_device
 from gpde.machine.threads import map_chunks
 from gpde.methods.base import AbstractPredictor
-from gpde.methods.consensus.patch import Equations, patch_variances, slot_operators
+from gpde.methods.consensus.patch import Equations, patch_variances, slot_operators, stretched_all
 from gpde.methods.consensus.system import sample_values
 
 _NUM_BLENDED = 4
@@ -39,6 +39,7 @@ class BlendedPatches(AbstractPredictor):
     members: Int[Array, "patches members"]
     weights: Float[Array, "patches members slots"]
     nuggets: Float[Array, " patches"]
+    stretch: Float[Array, "patches dim"]
     fixed: Bool[Array, "points fields"]
     linear_solver: AbstractLinearSolver
     means: Float[Array, "means points fields"]
@@ -63,8 +64,8 @@ class BlendedPatches(AbstractPredictor):
         members, fixed = np.asarray(self.members), np.asarray(self.fixed)
         coordinates = self.metric.coordinates(np.asarray(self.equations.points))
         samples, nuggets = sample_values(
-            self.equations, self.kernels, members, np.asarray(self.nuggets), fixed, coordinates, self.linear_solver,
-            np.asarray(self.means),
+            self.equations, self.kernels, members, np.asarray(self.nuggets), np.asarray(self.stretch), fixed, coordinates,
+            self.linear_solver, np.asarray(self.means),
         )  # fmt: skip
         return on_device(samples.reshape(fixed.size, -1)), on_device(nuggets)
 
@@ -90,9 +91,9 @@ def _blended_values(
     def one(x: Array, patch: Array) -> Array:
         near = predictor.equations.points[predictor.members[patch]]
         weights = predictor.weights[patch]
+        kernels = stretched_all(predictor.kernels, predictor.stretch[patch])
         values = [
-            sum(block(predictor.kernels, o, s, x[None], near)[0] @ weights[:, slot] for slot, s in enumerate(sources))
-            for o in operators
+            sum(block(kernels, o, s, x[None], near)[0] @ weights[:, slot] for slot, s in enumerate(sources)) for o in operators
         ]
         return jnp.stack(values)
 
@@ -111,6 +112,7 @@ def _patch_variances(
         x, patch = at
         members = p.members[patch]
         own = jnp.concatenate([samples[members * num_fields + field] for field in range(num_fields)])
-        return patch_variances(p.equations, p.kernels, members, nuggets[patch], operators, x, own)
+        kernels = stretched_all(p.kernels, p.stretch[patch])
+        return patch_variances(p.equations, kernels, members, nuggets[patch], operators, x, own)
 
     return (jax.lax.map(one, (points, patches)),)

@@ -39,6 +39,13 @@ def num_levels(collocation: Collocation, kernels: Kernels, batch_size: int) -> i
     return max(0, min(_MOST_LEVELS, math.ceil(math.log2(wanted)), int(thinnest)))
 
 
+def default_num_patches(num_points: int) -> int:
+    """Every point a centre up to 3000 points, then fewer relative to their number, down to an eighth."""
+    if num_points <= 3000:
+        return num_points
+    return max(3000, num_points // (4 if num_points <= 30000 else 8))
+
+
 def num_members(batch_size: int, levels: int) -> int:
     """Points of a patch: half of `batch_size` near, and as many from each level."""
     return batch_size if levels == 0 else (batch_size // 2) * (1 + levels)

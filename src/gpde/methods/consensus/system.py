@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
@@ -17,7 +18,7 @@ from gpde.functionals.functionals import Kernels
 from gpde.linalg import AbstractLinearSolver, BlockSum
 from gpde.linalg.escalation import raised_until_good
 from gpde.machine.threads import map_chunks
-from gpde.methods.consensus.patch import Equations, draw, reduce
+from gpde.methods.consensus.patch import Equations, Reduced, draw, evaluate, localize, reduce, stretched_all
 
 # Doubles in what is made of a chunk of patches, one patch after the other: 2^19 are 4 MB.
 _CHUNK_ENTRIES = 2**19
@@ -82,17 +83,37 @@ def reduce_patches(
     members: Int[np.ndarray, "patches members"],
     values: Float[np.ndarray, "points fields"],
     nuggets: Float[np.ndarray, " patches"],
+    stretch: Float[np.ndarray, "patches dim"],
     max_escalations: int,
 ) -> tuple[PatchTables, Float[np.ndarray, " patches"]]:
     """Every patch seen from the values at its points, and its nugget: ten times larger where the factorisation failed."""
     local = values.reshape(-1)[value_rows(members, equations.num_fields)]
 
     def reduced(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
-        arguments = (members[rows], local[rows], nuggets)
+        arguments = (members[rows], local[rows], nuggets, stretch[rows])
         return map_chunks(_reduced, (equations, kernels), arguments, chunk_size(equations, members.shape[1]))
 
     tables, nuggets = raised_until_good(reduced, nuggets, max_escalations)
     return PatchTables(*tables), nuggets
+
+
+def localize_patches(
+    equations: Equations,
+    kernels: Kernels,
+    members: Int[np.ndarray, "patches members"],
+    values: Float[np.ndarray, "patches values"],
+    nuggets: Float[np.ndarray, " patches"],
+    stretch: Float[np.ndarray, "patches dim"],
+    owned: Int[np.ndarray, "patches owned"],
+    max_escalations: int,
+) -> tuple[tuple[np.ndarray, ...], Float[np.ndarray, " patches"]]:
+    """Each patch's function, the operators' values at the points it owns, whether these are finite; and the nuggets."""
+
+    def localized(nuggets: np.ndarray, rows: Any) -> tuple[np.ndarray, ...]:
+        arguments = (members[rows], values[rows], nuggets, stretch[rows], owned[rows])
+        return map_chunks(_localize_patches, (equations, kernels), arguments, chunk_size(equations, members.shape[1]))
+
+    return raised_until_good(localized, nuggets, max_escalations)
 
 
 def sample_values(
@@ -100,6 +121,7 @@ def sample_values(
     kernels: Kernels,
     members: Int[np.ndarray, "patches members"],
     nuggets: Float[np.ndarray, " patches"],
+    stretch: Float[np.ndarray, "patches dim"],
     fixed: Bool[np.ndarray, "points fields"],
     coordinates: Float[np.ndarray, "points dim"],
     solver: AbstractLinearSolver,
@@ -112,7 +134,7 @@ def sample_values(
     """
     samples = np.zeros((*fixed.shape, _NUM_SAMPLES))
     open_values = OpenValues.of(members, fixed)
-    tables, nuggets = reduce_patches(equations, kernels, members, np.zeros(fixed.shape), nuggets, _MAX_ESCALATIONS)
+    tables, nuggets = reduce_patches(equations, kernels, members, np.zeros(fixed.shape), nuggets, stretch, _MAX_ESCALATIONS)
     if not tables.good.all():
         raise ValueError(
             f"`std`: the covariances of {np.sum(~tables.good)} patches are not positive definite at the solution, so it has no "
@@ -128,7 +150,7 @@ def sample_values(
     for first in range(0, _NUM_SAMPLES, _GROUP):
         noise = rng.normal(size=(len(members), open_values.unknown.shape[1], _GROUP))
         chunk = chunk_size(equations, members.shape[1])
-        (pulls,) = map_chunks(_drawn, (equations, kernels), (members, nuggets, noise), chunk)
+        (pulls,) = map_chunks(_drawn, (equations, kernels), (members, nuggets, stretch, noise), chunk)
         for k in range(_GROUP):
             solved = solver.solve(matrix, prepared, open_values.summed(pulls[:, :, k]), _SAMPLE_TOLERANCE)
             if not np.isfinite(solved.solution).all():
@@ -163,10 +185,41 @@ def chunk_size(equations: Equations, num_members: int) -> int:
 
 
 @eqx.filter_jit
-def _reduced(shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array) -> tuple[Array, ...]:
-    return tuple(jax.lax.map(lambda patch: reduce(*shared, *patch), (members, values, nuggets)))
+def _reduced(
+    shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, stretch: Array
+) -> tuple[Array, ...]:
+    equations, kernels = shared
+
+    def one(patch: tuple[Array, ...]) -> Reduced:
+        members, values, nugget, own = patch
+        return reduce(equations, stretched_all(kernels, own), members, values, nugget)
+
+    return tuple(jax.lax.map(one, (members, values, nuggets, stretch)))
 
 
 @eqx.filter_jit
-def _drawn(shared: tuple[Equations, Kernels], members: Array, nuggets: Array, noise: Array) -> tuple[Array]:
-    return (jax.lax.map(lambda patch: draw(*shared, *patch), (members, nuggets, noise)),)
+def _drawn(shared: tuple[Equations, Kernels], members: Array, nuggets: Array, stretch: Array, noise: Array) -> tuple[Array]:
+    equations, kernels = shared
+
+    def one(patch: tuple[Array, ...]) -> Array:
+        members, nugget, own, noise = patch
+        return draw(equations, stretched_all(kernels, own), members, nugget, noise)
+
+    return (jax.lax.map(one, (members, nuggets, stretch, noise)),)
+
+
+@eqx.filter_jit
+def _localize_patches(
+    shared: tuple[Equations, Kernels], members: Array, values: Array, nuggets: Array, stretch: Array, owned: Array
+) -> tuple[Array, Array, Array]:
+    equations, kernels = shared
+
+    def one(patch: tuple[Array, ...]) -> tuple[Array, Array, Array]:
+        members, values, nugget, own, owned = patch
+        local = stretched_all(kernels, own)
+        weights, good = localize(equations, local, members, values, nugget)
+        points = equations.points[members[jnp.maximum(owned, 0)]]
+        at_owned = evaluate(equations, local, members, weights, equations.operators, points)
+        return weights, at_owned, good & jnp.all(jnp.isfinite(at_owned))
+
+    return jax.lax.map(one, (members, values, nuggets, stretch, owned))
