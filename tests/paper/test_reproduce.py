@@ -21,13 +21,13 @@ from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.methods import FullBatch, MiniBatch
 from gpde.methods.base import Setup
-from gpde.paper import EXPERIMENTS, batch_sizes, burgers, convergence, elliptic
+from gpde.paper import EXPERIMENTS, batch_sizes, burgers, continuation, convergence, elliptic, elliptic_batch_sizes
 from gpde.solution._solve import solve
-from gpde.solution.errors import reference_values
+from gpde.solution.errors import error_points, reference_values
 
 TINY_ELLIPTIC = elliptic.Settings(num_interior=60, num_boundary=24, batch_size=12, num_steps=40, weights=(1.0, 1e4))
 TINY_BATCH_SIZES = batch_sizes.Settings(
-    num_interior=50, num_boundary=20, batch_sizes=(6, 12), num_steps=40, realizations=2, max_inner_steps=5
+    num_interior=50, num_boundary=20, batch_sizes=(6, 12), num_steps=40, realizations=2, max_inner_steps=5, anchored_factor=2
 )
 
 
@@ -110,6 +110,8 @@ def test_every_experiment_has_its_settings():
         (elliptic, "elliptic"),
         (burgers, "burgers"),
         (batch_sizes, "batch-sizes"),
+        (elliptic_batch_sizes, "elliptic-batch-sizes"),
+        (continuation, "continuation"),
         (convergence, "convergence"),
     ):
         for settings in (module.FULL, module.QUICK):
@@ -148,7 +150,7 @@ def test_every_batch_size_gives_each_point_as_many_visits():
 
 
 def test_batch_sizes_average_errors_point_by_point_over_realisations(sized):
-    for size, runs in sized.numbers["batch_sizes"].items():
+    for size, runs in sized.numbers["batch_sizes"]["gram-diagonal"].items():
         averaged = np.array(runs["pointwise_errors"])
         assert averaged.shape == (70,)
         np.testing.assert_allclose(runs["averaged_error"]["l2"], np.sqrt(np.mean(averaged**2)))
@@ -157,6 +159,36 @@ def test_batch_sizes_average_errors_point_by_point_over_realisations(sized):
         assert len(set(runs["l2_of_realizations"])) == TINY_BATCH_SIZES.realizations
         assert runs["averaged_final_loss"] == runs["averaged_losses"][-1]
         assert len(runs["averaged_losses"]) == batch_sizes.num_steps(TINY_BATCH_SIZES, int(size)) // 10
+
+
+def test_either_metric_runs_every_batch_size_and_anchored_batches_take_more_steps(sized):
+    found = sized.numbers["batch_sizes"]
+    assert {metric: list(sizes) for metric, sizes in found.items()} == {"gram-diagonal": ["6", "12"], "anchored": ["6", "12"]}
+    steps = {metric: [runs["num_steps"] for runs in sizes.values()] for metric, sizes in found.items()}
+    assert steps == {"gram-diagonal": [40, 20], "anchored": [80, 40]}
+
+
+def test_batch_sizes_of_the_elliptic_equation_are_those_of_the_papers_figure():
+    settings = elliptic_batch_sizes.FULL
+    assert (settings.statement().name, settings.batch_sizes, settings.realizations) == ("elliptic", (12, 24, 48), 10)
+    assert settings.num_interior + settings.num_boundary == 1200
+
+
+def test_continuation_goes_on_from_the_viscosity_before():
+    settings = continuation.Settings(num_interior=60, num_boundary=30, batch_size=12, num_steps=30, viscosities=(0.3, 0.2))
+    numbers = continuation.run(settings, 1, unwatched).numbers
+    told = ["ν = 0.3", "ν = 0.2, from the one before", "ν = 0.2, from its own start", "ν = 0.2, full GP"]
+    assert list(numbers["runs"]) == told
+    losses = {label: run["averaged_losses"] for label, run in numbers["runs"].items()}
+    # A start that knows the solution at another viscosity is another start.
+    assert losses["ν = 0.2, from the one before"] != losses["ν = 0.2, from its own start"]
+    problem = get("burgers").build(viscosity=0.2)
+    full = solve(problem, num_interior=60, num_boundary=30, seed=1, method=FullBatch())
+    grid = error_points(problem)
+    truth = reference_values(problem, grid)
+    assert truth is not None
+    expected = np.abs(full(grid) - truth[:, 0]).max()
+    assert numbers["runs"]["ν = 0.2, full GP"]["errors"]["linf"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_errors_at_points_are_those_of_the_latent_values_u():
@@ -168,7 +200,7 @@ def test_errors_at_points_are_those_of_the_latent_values_u():
     # Every latent value of the truth, all a thousandth too high; u is one of them at every point.
     latent = collocate(problem, points, "derivatives").measure((truth,)) + 1e-3
     shifted = dataclasses.replace(solution, latent=np.asarray(latent))
-    np.testing.assert_allclose(batch_sizes.errors_at_points(problem, shifted), 1e-3, rtol=1e-9)
+    np.testing.assert_allclose(batch_sizes.errors_at_points(problem, shifted, "derivatives"), 1e-3, rtol=1e-9)
 
 
 # --- convergence

@@ -179,10 +179,10 @@ def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"An experiment of the paper: {', '.join(EXPERIMENTS)}.")],
     quick: Annotated[bool, typer.Option("--quick", help="A reduced size, in under a minute.")] = False,
     seed: flags.Seed = 0,
-    batch_size: Annotated[int | None, typer.Option(help="M; elliptic and burgers.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="M; elliptic, burgers and continuation.")] = None,
     num_steps: Annotated[int | None, typer.Option(help="K; in batch-sizes that of the smallest batches.")] = None,
     viscosity: Annotated[float | None, typer.Option(help="ν; burgers (0.2 by default) and batch-sizes (0.02).")] = None,
-    realizations: Annotated[int | None, typer.Option(help="Runs averaged; batch-sizes and convergence.")] = None,
+    realizations: Annotated[int | None, typer.Option(help="Runs averaged; both batch-sizes and convergence.")] = None,
     json_file: flags.JsonFile = None,
     output: Annotated[
         Path | None, typer.Option(help="Where figure.png and numbers.json go; results/reproduce-NAME by default.")

@@ -32,6 +32,8 @@ _ENTRIES = (
     Experiment("elliptic", "Figure 1: the nonlinear elliptic equation, beside the full GP", ("batch_size", "num_steps")),
     Experiment("burgers", "Figure 2: Burgers' equation, beside the full GP", ("batch_size", "num_steps", "viscosity")),
     Experiment("batch-sizes", "Figure 3: loss and error for several batch sizes", ("num_steps", "viscosity", "realizations")),
+    Experiment("elliptic-batch-sizes", "The same for the elliptic equation", ("num_steps", "realizations")),
+    Experiment("continuation", "Burgers' equation from one viscosity to the next", ("batch_size", "num_steps")),
     Experiment("convergence", "Theorem 3.10: the gradient of the Moreau envelope", ("num_steps", "realizations")),
 )
 EXPERIMENTS: dict[str, Experiment] = {entry.name: entry for entry in _ENTRIES}
