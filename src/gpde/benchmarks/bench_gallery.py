@@ -1,43 +1,112 @@
-"""Every problem of the gallery with its defaults: how the run ends, how far from the truth it is, and what it says of that."""
+"""Every problem of the gallery with its defaults, by every method that claims it: how the run ends, how far from the truth it
+is, and what it says of that. The picture has them all."""
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gpde.benchmarks.commands import announce
-from gpde.gallery import GALLERY
+from gpde.benchmarks.commands import Drawn, announce
+from gpde.gallery import GALLERY, Entry
+from gpde.methods import Consensus, FullBatch, MiniBatch
 from gpde.solution._solve import solve
 from gpde.solution.errors import error_points, reference_values
+from gpde.solution.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _QUICK = ("burgers-inverse",)
+_METHODS = {method.name: method for method in (FullBatch, Consensus, MiniBatch)}
+# Where the field to look at is not the first.
+_SHOWN = {"darcy-inverse": "a"}
+_NUM_COLUMNS = 5
 
 
-def main(quick: bool = False) -> None:
+def main(quick: bool = False) -> Drawn:
     """Prints the table: errors and estimates in root mean square over the test points and all fields, relative to that of
-    the solution; scalars beside what their own standard deviation is; seconds with those to compile."""
-    sizes: dict[str, Any] = {"num_interior": 60, "num_boundary": 20} if quick else {}
+    the solution; what the entry promises; scalars and their standard deviations; seconds with those to compile."""
+    from matplotlib.figure import Figure
+
+    names = _QUICK if quick else tuple(GALLERY)
+    num_rows = math.ceil(len(names) / _NUM_COLUMNS)
+    figure = Figure(figsize=(1.9 * _NUM_COLUMNS, 1.75 * num_rows), layout="constrained", dpi=80)
+    panels = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False).reshape(-1)
     table = Table(title="the gallery")
-    for column in ("problem", "method", "outcome", "points", "error", "estimated", "scalars", "seconds"):
+    for column in ("problem", "method", "outcome", "points", "error", "promised", "estimated", "scalars", "seconds"):
         table.add_column(column, justify="left" if column in ("problem", "method", "outcome", "scalars") else "right")
-    for name in _QUICK if quick else GALLERY:
-        announce(name)
-        problem = GALLERY[name].build()
-        solution = solve(problem, **sizes)
-        places = error_points(problem)
-        exact = reference_values(problem, places)
-        assert exact is not None  # every problem of the gallery has a reference
-        size = np.sqrt(np.mean(exact**2))
-        error = np.sqrt(np.mean((solution(places).reshape(exact.shape) - exact) ** 2)) / size
-        table.add_row(
-            name,
-            solution.result.method,
-            solution.result.outcome.name.lower(),
-            str(sum(len(points) for points in solution.points.values())),
-            f"{error:.0e}",
-            f"{solution.error_estimate() / size:.0e}",
-            ", ".join(f"{key} = {found.value:.4g} ± {found.std:.1g}" for key, found in solution.parameters.items()),
-            f"{solution.seconds.compile + solution.seconds.run:.0f}",
-        )
-    Console(width=140).print(table)
+    numbers = []
+    for panel in panels:
+        panel.set_axis_off()
+    for name, panel in zip(names, panels, strict=False):
+        entry = GALLERY[name]
+        for method in entry.methods[:1] if quick else entry.methods:
+            announce(f"{name} by {method}")
+            row, solution = _run(entry, method, quick)
+            numbers.append(row)
+            table.add_row(*_cells(row))
+            if method == entry.methods[0]:
+                _draw(panel, solution)
+    Console(width=150).print(table)
+    return Drawn({"rows": numbers}, figure)
+
+
+def _run(entry: Entry, method: str, quick: bool) -> tuple[dict[str, Any], Solution]:
+    sizes: dict[str, Any] = {"num_interior": 60, "num_boundary": 20} if quick else {}
+    problem = entry.build()
+    solution = solve(problem, method=_METHODS[method](), **sizes)
+    places = error_points(problem)
+    exact = reference_values(problem, places)
+    assert exact is not None  # every problem of the gallery has a reference
+    size = np.sqrt(np.mean(exact**2))
+    error = np.sqrt(np.mean((solution(places).reshape(exact.shape) - exact) ** 2)) / size
+    estimated = solution.error_estimate() / size if solution.predictor.continuous else None
+    row = {
+        "problem": entry.name,
+        "method": method,
+        "outcome": solution.result.outcome.name.lower(),
+        "points": sum(len(points) for points in solution.points.values()),
+        "error": float(error),
+        "promised": entry.accuracy,
+        "estimated": estimated,
+        "scalars": {key: list(found) for key, found in solution.parameters.items()},
+        "seconds": solution.seconds.compile + solution.seconds.run,
+    }
+    return row, solution
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["problem"],
+        row["method"],
+        row["outcome"],
+        str(row["points"]),
+        f"{row['error']:.0e}",
+        "" if row["promised"] is None else f"{row['promised']:.0e}",
+        "" if row["estimated"] is None else f"{row['estimated']:.0e}",
+        ", ".join(f"{key} = {value:.4g} ± {std:.1g}" for key, (value, std) in row["scalars"].items()),
+        f"{row['seconds']:.0f}",
+    ]
+
+
+def _draw(panel: "Axes", solution: Solution) -> None:
+    """One field: a line, or an image on the first two coordinates with the others at their middle."""
+    domain, row = solution.domain, solution.fields.index(_SHOWN.get(solution.name, solution.fields[0]))
+    shape = (200,) if domain.dim == 1 else (90, 90) + (3,) * (domain.dim - 2)
+    points = domain.grid(shape)
+    if domain.dim > 2:
+        points = points[np.all(points[:, 2:] == (domain.lower + domain.upper)[2:] / 2, axis=1)]
+    inside = domain.contains(points)
+    values = np.full(len(points), np.nan)
+    values[inside] = solution(points[inside]).reshape(inside.sum(), -1)[:, row]
+    panel.set_axis_on()
+    panel.set(xticks=[], yticks=[])
+    panel.set_title(f"{solution.name}: {solution.fields[row]}({', '.join(domain.coordinates)})", fontsize=6.5, loc="left")
+    panel.spines[:].set_visible(False)
+    if domain.dim == 1:
+        panel.plot(points[:, 0], values, lw=1.2)
+        return
+    flat = points[:, :2].reshape(90, 90, 2)
+    panel.pcolormesh(flat[..., 0], flat[..., 1], values.reshape(90, 90), shading="nearest", cmap="viridis", rasterized=True)

@@ -37,7 +37,7 @@ def build(*, duration: float | int = 4.0) -> Problem:
         equations={"interior": equation, "initial": initial},
         reference=lambda x: _reference(float(duration))(x)[0],
         name="kuramoto-sivashinsky",
-        defaults=Defaults(kernel=Gaussian((1.0, 1.3)), num_interior=1000, num_boundary=100, nugget=1e-12, grid=(30, 80)),
+        defaults=Defaults(kernel=Gaussian((1.0, 1.3)), num_interior=1400, num_boundary=140, nugget=1e-12, grid=(30, 80)),
     )
 
 
