@@ -15,6 +15,8 @@ LARGEST_ERROR = {
     "from_mini_batch_to_consensus": 1e-3,
     "cover_of_patches": 1e-3,
     "unknown_viscosity": 1e-2,
+    "regression_without_a_pde": 0.05,
+    "unknown_permeability": 0.05,
 }
 
 
@@ -25,10 +27,12 @@ def test_an_example_runs_and_its_solution_is_near_the_exact_one(path, tmp_path, 
     solution, problem = names["solution"], names["problem"]
     points = problem.domain.test_points((7,) * problem.domain.dim)
     truth = np.array([np.ravel(problem.reference(x)) for x in jnp.asarray(points)])
-    assert np.abs(solution(points).reshape(truth.shape) - truth).max() < LARGEST_ERROR.get(path.stem, 1e-4)
+    # NaN where a field does not live
+    assert np.nanmax(np.abs(solution(points).reshape(truth.shape) - truth)) < LARGEST_ERROR.get(path.stem, 1e-4)
     assert "converged" in capsys.readouterr().out
     assert {Path(name).suffix for name in os.listdir()} <= {".png", ".npz"}
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 15
+    assert all(len(path.read_text().splitlines()) < 60 for path in EXAMPLES)
