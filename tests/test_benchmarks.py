@@ -15,6 +15,8 @@ TABLES = {
     "between-points": "wrong: none",
     "consensus": "points per patch",
     "gallery": "nu =",
+    "inverse": "covered",
+    "march": "relative error",
     "full-batch": "run/factor",
     "gram": "closed form s",
     "hard-equations": "its own",
@@ -39,7 +41,7 @@ def test_every_benchmark_prints_its_table(tables, tmp_path):
     for name, text in zip((name for name in BENCHMARKS if name in tables), printed, strict=True):
         assert text.startswith(f"{name}: {BENCHMARKS[name]}")
         assert tables[name] in text
-    drawn = {"methods", "scaling"} & set(tables)
+    drawn = {"gallery", "march", "methods", "scaling"} & set(tables)
     assert {file.name for file in tmp_path.iterdir()} == {name + end for name in drawn for end in (".png", ".json")}
 
 

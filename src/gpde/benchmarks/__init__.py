@@ -10,6 +10,8 @@ BENCHMARKS = {
     "methods": "error against time for each method",
     "scaling": "time and memory against the number of points",
     "gallery": "every problem of the gallery with its defaults",
+    "inverse": "the inverse problems of the gallery for five draws of their data",
+    "march": "how the error grows over ten windows",
     "clock": "where the seconds of `gpde solve` go, the first time and the second",
     "between-points": "true errors beside what a result says of itself",
     "consensus": "patches beside dense linear algebra, and errors against their size",

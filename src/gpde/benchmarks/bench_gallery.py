@@ -47,6 +47,7 @@ def main(quick: bool = False) -> Drawn:
             row, solution = _run(entry, method, quick)
             numbers.append(row)
             table.add_row(*_cells(row))
+            announce("  " + "  ".join(_cells(row)[2:]))
             if method == entry.methods[0]:
                 _draw(panel, solution)
     Console(width=150).print(table)

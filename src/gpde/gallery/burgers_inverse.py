@@ -15,14 +15,14 @@ from gpde.problem.observations import Observations
 from gpde.problem.parameters import Parameter
 from gpde.problem.problem import Defaults, Problem
 
-_NUM_DATA, _NOISE, _SEED = 100, 0.01, 0
+_NUM_DATA, _NOISE = 100, 0.01
 
 
-def build(*, viscosity: float | int = 0.1) -> Problem:
+def build(*, viscosity: float | int = 0.1, draw: float | int = 0) -> Problem:
     r"""The problem with $u(0, x) = -\sin\pi x$, $u(t, \pm 1) = 0$ and 100 values of $u$ with noise 0.01.
 
-    `viscosity` is the $\nu$ to be found, which only the data know; the estimate starts from 0.3. The places of the data and
-    their noise are always the same.
+    `viscosity` is the $\nu$ to be found, which only the data know; the estimate starts from 0.3. `draw` is the seed
+    of the places of the data and of their noise.
     """
     if not (math.isfinite(viscosity) and viscosity >= 0.05):
         raise ValueError(f"`burgers-inverse`: `viscosity` is finite and at least 0.05; got {viscosity}.")
@@ -37,7 +37,7 @@ def build(*, viscosity: float | int = 0.1) -> Problem:
         return u(x)
 
     exact = cole_hopf(viscosity)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(int(draw))
     places = np.column_stack([rng.uniform(0, 1, _NUM_DATA), rng.uniform(-1, 1, _NUM_DATA)])
     values = np.asarray(jax.vmap(exact)(jnp.asarray(places))) + _NOISE * rng.normal(size=_NUM_DATA)
     return Problem(
@@ -47,7 +47,7 @@ def build(*, viscosity: float | int = 0.1) -> Problem:
         parameters={"nu": Parameter(initial=0.3, lower=0.0)},
         reference=exact,
         name="burgers-inverse",
-        # A prior of amplitude 1 is too stiff for the front: a wrong ν, by more than two standard deviations, costs it less.
+        # Amplitudes 1, 5 and 20 give ν within half a percent of each other, and all follow the data. What does not says so.
         defaults=Defaults(
             kernel=Gaussian((0.3, 0.15), amplitude=5.0), num_interior=500, num_boundary=120, nugget=1e-10, grid=(31, 81)
         ),

@@ -19,11 +19,12 @@ from gpde.operators import Field, gradient, laplacian
 from gpde.problem.observations import Observations
 from gpde.problem.problem import Defaults, Problem
 
-_NUM_DATA, _NOISE, _SEED = 60, 1e-3, 0
+_NUM_DATA, _NOISE = 60, 1e-3
 
 
-def build() -> Problem:
-    r"""The problem with $u = 0$ on the boundary and 60 values of $u$ with noise $10^{-3}$, always the same.
+def build(*, draw: float | int = 0) -> Problem:
+    r"""The problem with $u = 0$ on the boundary and 60 values of $u$ with noise $10^{-3}$; `draw` is the seed of their places
+    and of the noise.
 
     In truth $a = \log(e^s + e^{-s})$ with $s = \sin 2\pi x + \sin 2\pi y$; the reference of $u$ is a spectral method on
     Chebyshev points.
@@ -37,7 +38,7 @@ def build() -> Problem:
         del a
         return u(x)
 
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(int(draw))
     places = rng.uniform(size=(_NUM_DATA, 2))
     values = np.asarray(jax.vmap(_pressure())(jnp.asarray(places))) + _NOISE * rng.normal(size=_NUM_DATA)
     return Problem(

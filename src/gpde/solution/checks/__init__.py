@@ -12,6 +12,7 @@ from gpde.methods.base import AbstractPredictor, Setup
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Problem
 from gpde.solution.checks.contradictions import contradictions
+from gpde.solution.checks.data import missed_data
 from gpde.solution.checks.openness import open_questions
 from gpde.solution.checks.residuals import Residuals, exact_conditions, residuals
 
@@ -34,6 +35,7 @@ def checked(
         return dataclasses.replace(result, outcome=Outcome.DEGENERATE, notes=(*result.notes, *notes))
     if result.failed:
         return result
+    result = dataclasses.replace(result, notes=(*result.notes, *missed_data(setup.collocation.parts, predictor)))
     conditions = exact_conditions(problem, setup.collocation.parts, seed)
     if not conditions:
         return result
