@@ -1,4 +1,4 @@
-"""The inverse problems of the gallery for five draws of their data: what is found, and whether its error bars hold the truth."""
+"""The inverse problems of the gallery for five draws of their data: what is found, and whether error bars hold the truth."""
 
 import numpy as np
 from rich.console import Console
