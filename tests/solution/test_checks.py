@@ -266,3 +266,12 @@ def test_what_holds_at_the_points_and_not_between_them_has_not_converged(domain,
     assert result.outcome is Outcome.NOT_RESOLVED
     assert not result.successful
     assert max(result.between_points.values()) > 0.03
+
+
+@pytest.mark.parametrize(("amplitude", "misses"), [(0.05, True), (1.0, False)])
+def test_a_prior_too_stiff_for_the_data_is_named(amplitude, misses):
+    places = np.linspace(0, 1, 30)[:, None]
+    values = np.sin(6 * places[:, 0]) + 0.01 * np.random.default_rng(0).normal(size=30)
+    problem = Problem(Box(0.0, 1.0), {}, observations=gpde.Observations(places, values, noise=0.01))
+    result = gpde.solve(problem, Gaussian(2.0 if misses else 0.3, amplitude=amplitude)).result
+    assert any("misses the 30 values of 'data'" in note for note in result.notes) is misses

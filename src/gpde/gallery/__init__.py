@@ -166,7 +166,7 @@ _ENTRIES = (
         equation="u_t + u u_x - ν u_xx = 0,  ν unknown,  u(0, x) = -sin πx,  u(t, ±1) = 0,  u(t_i, x_i) = y_i ± 0.01",
         parameters={
             "viscosity": Parameter(0.1, "ν in truth, which only the data know"),
-            "draw": Parameter(0, "which data: the seed of their places and noise"),
+            "draw": Parameter(0.0, "which data: the seed of their places and noise"),
         },
         accuracy=None,
     ),
@@ -174,7 +174,7 @@ _ENTRIES = (
         name="darcy-inverse",
         summary="Darcy flow on the unit square, its permeability unknown and 60 noisy values of u given",
         equation="-∇·(eᵃ ∇u) = 1,  a unknown,  u = 0 on the boundary,  u(x_i) = y_i ± 0.001",
-        parameters={"draw": Parameter(0, "which data: the seed of their places and noise")},
+        parameters={"draw": Parameter(0.0, "which data: the seed of their places and noise")},
         accuracy=None,
     ),
 )

@@ -18,7 +18,7 @@ from gpde.problem.problem import Defaults, Problem
 _NUM_DATA, _NOISE = 100, 0.01
 
 
-def build(*, viscosity: float | int = 0.1, draw: float | int = 0) -> Problem:
+def build(*, viscosity: float | int = 0.1, draw: float | int = 0.0) -> Problem:
     r"""The problem with $u(0, x) = -\sin\pi x$, $u(t, \pm 1) = 0$ and 100 values of $u$ with noise 0.01.
 
     `viscosity` is the $\nu$ to be found, which only the data know; the estimate starts from 0.3. `draw` is the seed
@@ -26,6 +26,8 @@ def build(*, viscosity: float | int = 0.1, draw: float | int = 0) -> Problem:
     """
     if not (math.isfinite(viscosity) and viscosity >= 0.05):
         raise ValueError(f"`burgers-inverse`: `viscosity` is finite and at least 0.05; got {viscosity}.")
+    if draw < 0 or draw != int(draw):
+        raise ValueError(f"`burgers-inverse`: `draw` is a whole number, zero or more; got {draw}.")
 
     def equation(u: Field, x: Array, nu: Array) -> Array:
         return partial(u, 0)(x) + u(x) * partial(u, 1)(x) - nu * partial(u, 1, 1)(x)

@@ -22,13 +22,15 @@ from gpde.problem.problem import Defaults, Problem
 _NUM_DATA, _NOISE = 60, 1e-3
 
 
-def build(*, draw: float | int = 0) -> Problem:
+def build(*, draw: float | int = 0.0) -> Problem:
     r"""The problem with $u = 0$ on the boundary and 60 values of $u$ with noise $10^{-3}$; `draw` is the seed of their places
     and of the noise.
 
     In truth $a = \log(e^s + e^{-s})$ with $s = \sin 2\pi x + \sin 2\pi y$; the reference of $u$ is a spectral method on
     Chebyshev points.
     """
+    if draw < 0 or draw != int(draw):
+        raise ValueError(f"`darcy-inverse`: `draw` is a whole number, zero or more; got {draw}.")
 
     def equation(u: Field, a: Field, x: Array) -> Array:
         # Divided by exp(a), so that Δu has a constant coefficient and the equation can be solved for it.
