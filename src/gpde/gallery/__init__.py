@@ -85,7 +85,6 @@ _ENTRIES = (
         summary="wave equation, a string of two tones",
         equation="u_tt = c² u_xx,  u(0, x) = f,  u_t(0, x) = 0,  u(t, 0) = u(t, 1) = 0",
         parameters={"speed": Parameter(1.0, "c, the speed of waves")},
-        methods=("full-batch", "consensus", "mini-batch"),
     ),
     Entry(
         name="elliptic-3d",
