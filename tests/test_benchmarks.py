@@ -19,6 +19,7 @@ TABLES = {
     "march": "relative error",
     "full-batch": "run/factor",
     "gram": "closed form s",
+    "adaptive": "added",
     "hard-equations": "its own",
     "linear-solvers": "SuperLU",
     "mini-batch": "ours/LAPACK",

@@ -35,6 +35,7 @@ from .solution._learn import learn as learn
 from .solution._solve import continuation as continuation
 from .solution._solve import solve as solve
 from .solution.march import march as march
+from .solution.refine import refine as refine
 from .solution.solution import Solution as Solution
 from .solution.solution import load as load
 

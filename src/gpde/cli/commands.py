@@ -1,6 +1,7 @@
 """The command line. jax and matplotlib are imported inside commands, so that help answers at once."""
 
 import contextlib
+import functools
 import importlib
 import json
 import sys
@@ -93,6 +94,7 @@ def solve(
     lengthscale: flags.Lengthscale = None,
     kernel_amplitude: flags.KernelAmplitude = None,
     learn: flags.Learn = False,
+    adapt: flags.Adapt = None,
     json_file: flags.JsonFile = None,
     output: flags.Output = None,
     figure: flags.Figure = True,
@@ -121,13 +123,14 @@ def solve(
         from gpde.solution._solve import solve as solve_problem
         from gpde.solution.errors import Predictions
         from gpde.solution.plotting import plot_solution
+        from gpde.solution.refine import solve_adaptively
         from gpde.solution.report import report, table
         from gpde.solution.solution import load
 
         earlier = None if initial is None else load(initial)
 
         with clock.during("run"), progress(quiet) as callback, blaming(file):
-            solution = solve_problem(
+            solution = (solve_problem if adapt is None else functools.partial(solve_adaptively, rounds=adapt))(
                 problem,
                 kernel_of(problem, kernel, lengthscale, kernel_amplitude, learn=learn),
                 method=getattr(gpde.methods, flags.METHODS[chosen].cls)(**settings) if chosen else None,

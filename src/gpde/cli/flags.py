@@ -147,6 +147,14 @@ Lengthscale = Annotated[
     list[str] | None,
     _option(text="One number, or one for each coordinate: 0.2,0.05.", panel=_KERNEL, metavar="FLOAT[,FLOAT...]"),
 ]
+Adapt = Annotated[
+    int | None,
+    _option(
+        text="Begin with half of the interior points, and add the others in so many rounds where the equations are off.",
+        panel=_POINTS,
+        metavar="ROUNDS",
+    ),
+]
 Learn = Annotated[bool, _option("--learn", text="Learn lengthscales and amplitude, from those given.", panel=_KERNEL)]
 KernelAmplitude = Annotated[float | None, _option(text="The prior standard deviation of u.", panel=_KERNEL)]
 JsonFile = Annotated[
