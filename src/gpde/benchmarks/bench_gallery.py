@@ -1,5 +1,5 @@
 """Every problem of the gallery with its defaults, by every method that claims it: how the run ends, how far from the truth it
-is, and what it says of that. The picture has them all."""
+is, and what it says of that. The picture has the references of them all."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,9 @@ from rich.table import Table
 from gpde.benchmarks.commands import Drawn, announce
 from gpde.gallery import GALLERY, Entry
 from gpde.methods import Consensus, FullBatch, MiniBatch
+from gpde.problem.problem import Problem
 from gpde.solution._solve import solve
 from gpde.solution.errors import error_points, reference_values
-from gpde.solution.solution import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,17 +44,16 @@ def main(quick: bool = False) -> Drawn:
         entry = GALLERY[name]
         for method in entry.methods[:1] if quick else entry.methods:
             announce(f"{name} by {method}")
-            row, solution = _run(entry, method, quick)
+            row = _run(entry, method, quick)
             numbers.append(row)
             table.add_row(*_cells(row))
             announce("  " + "  ".join(_cells(row)[2:]))
-            if method == entry.methods[0]:
-                _draw(panel, solution)
+        draw_reference(panel, entry.build())
     Console(width=150).print(table)
     return Drawn({"rows": numbers}, figure)
 
 
-def _run(entry: Entry, method: str, quick: bool) -> tuple[dict[str, Any], Solution]:
+def _run(entry: Entry, method: str, quick: bool) -> dict[str, Any]:
     sizes: dict[str, Any] = {"num_interior": 60, "num_boundary": 20} if quick else {}
     problem = entry.build()
     solution = solve(problem, method=_METHODS[method](), **sizes)
@@ -64,7 +63,7 @@ def _run(entry: Entry, method: str, quick: bool) -> tuple[dict[str, Any], Soluti
     size = np.sqrt(np.mean(exact**2))
     error = np.sqrt(np.mean((solution(places).reshape(exact.shape) - exact) ** 2)) / size
     estimated = solution.error_estimate() / size if solution.predictor.continuous else None
-    row = {
+    return {
         "problem": entry.name,
         "method": method,
         "outcome": solution.result.outcome.name.lower(),
@@ -75,7 +74,6 @@ def _run(entry: Entry, method: str, quick: bool) -> tuple[dict[str, Any], Soluti
         "scalars": {key: list(found) for key, found in solution.parameters.items()},
         "seconds": solution.seconds.compile + solution.seconds.run,
     }
-    return row, solution
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -92,19 +90,20 @@ def _cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _draw(panel: "Axes", solution: Solution) -> None:
-    """One field: a line, or an image on the first two coordinates with the others at their middle."""
-    domain, row = solution.domain, solution.fields.index(_SHOWN.get(solution.name, solution.fields[0]))
+def draw_reference(panel: "Axes", problem: Problem) -> None:
+    """What is looked for, of one field: a line, or an image on the first two coordinates with the others at their middle."""
+    domain, row = problem.domain, problem.fields.index(_SHOWN.get(problem.name, problem.fields[0]))
     shape = (200,) if domain.dim == 1 else (90, 90) + (3,) * (domain.dim - 2)
     points = domain.grid(shape)
     if domain.dim > 2:
         points = points[np.all(points[:, 2:] == (domain.lower + domain.upper)[2:] / 2, axis=1)]
     inside = domain.contains(points)
-    values = np.full(len(points), np.nan)
-    values[inside] = solution(points[inside]).reshape(inside.sum(), -1)[:, row]
+    values, exact = np.full(len(points), np.nan), reference_values(problem, points[inside])
+    assert exact is not None  # every problem of the gallery has a reference
+    values[inside] = exact[:, row]
     panel.set_axis_on()
     panel.set(xticks=[], yticks=[])
-    panel.set_title(f"{solution.name}: {solution.fields[row]}({', '.join(domain.coordinates)})", fontsize=6.5, loc="left")
+    panel.set_title(f"{problem.name}: {problem.fields[row]}({', '.join(domain.coordinates)})", fontsize=6.5, loc="left")
     panel.spines[:].set_visible(False)
     if domain.dim == 1:
         panel.plot(points[:, 0], values, lw=1.2)

@@ -124,6 +124,7 @@ _ENTRIES = (
         summary="lid-driven cavity, the steady Navier-Stokes equations by their stream function",
         equation="ψ_y Δψ_x - ψ_x Δψ_y = Δ²ψ/Re,  ψ = 0 and no slip,  ψ_y = 16x²(1 - x)² on the lid",
         parameters={"reynolds": Parameter(100.0, "Re, the Reynolds number")},
+        methods=("full-batch",),
         accuracy=1e-3,  # corners
     ),
     Entry(
@@ -174,6 +175,7 @@ _ENTRIES = (
         summary="Darcy flow on the unit square, its permeability unknown and 60 noisy values of u given",
         equation="-∇·(eᵃ ∇u) = 1,  a unknown,  u = 0 on the boundary,  u(x_i) = y_i ± 0.001",
         parameters={"draw": Parameter(0.0, "which data: the seed of their places and noise")},
+        methods=("full-batch",),
         accuracy=None,
     ),
 )
