@@ -1,5 +1,7 @@
 """The inverse problems of the gallery for five draws of their data: what is found, and whether error bars hold the truth."""
 
+from typing import Any
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +25,7 @@ def main(quick: bool = False) -> None:
     for draw in draws:
         for method in (FullBatch(),) if quick else (FullBatch(), Consensus()):
             announce(f"burgers-inverse, draw {draw}, {method.name}")
-            sizes = {"num_interior": 150, "num_boundary": 60} if quick else {}
+            sizes: dict[str, Any] = {"num_interior": 150, "num_boundary": 60} if quick else {}
             solution = solve(GALLERY["burgers-inverse"].build(draw=draw), method=method, **sizes)
             found = solution.parameters["nu"]
             off = found.value - _VISCOSITY
