@@ -14,6 +14,10 @@ class Outcome(enum.Enum):
         "stopped at `max_steps` before the step became small; the last iterate is kept. "
         "Raise `max_steps`, or start closer (`initial=`), or solve an easier problem first and continue from it"
     )
+    NOT_AT_REST = (
+        "not at rest: all `num_steps` were taken while the values still changed; the last iterate is kept. Take more steps, "
+        "or go on with this solution (`initial=`); or larger batches, where sweeps change little and do not end"
+    )
     STALLED = (
         "stalled: no step along the Gauss-Newton direction lowered the objective; the last iterate is kept. "
         "Raise `nugget`, shorten the kernel's lengthscale, take more points, or continue from an easier problem"

@@ -190,6 +190,8 @@ def test_a_run_comes_nearer_to_the_full_gp_than_with_the_uniform_metric_and_tell
     short = solve(problem, method=MiniBatch(batch_size=24, num_steps=250), **arguments)
     assert {sweep["num_points"] for info in short.history for sweep in info["sweeps"]} == {100}
     assert np.abs(short(x) - truth).max() < 0.5
+    assert short.result.outcome is Outcome.NOT_AT_REST
+    assert not short.result.successful
 
 
 @pytest.mark.slow

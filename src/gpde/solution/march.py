@@ -23,6 +23,7 @@ _BEST_FIRST = (
     Outcome.CONVERGED,
     Outcome.FINISHED,
     Outcome.PLATEAU,
+    Outcome.NOT_AT_REST,
     Outcome.MAX_STEPS,
     Outcome.STALLED,
     Outcome.NOT_RESOLVED,

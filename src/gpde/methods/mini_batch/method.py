@@ -346,7 +346,7 @@ class MiniBatch(AbstractMethod):
             return Outcome.NOT_POSITIVE_DEFINITE if work.problem.finite(state.values) else Outcome.NOT_FINITE
         outcome = Outcome.CONVERGED if converged else None
         if outcome is None and state.num_steps == self.num_steps:
-            outcome = Outcome.FINISHED
+            outcome = Outcome.NOT_AT_REST if work.course else Outcome.FINISHED  # a given weight makes no claim
         elif outcome is None and self.patience is not None and state.num_steps >= 2 * self.patience:
             windows = [slice(-2 * self.patience, -self.patience), slice(-self.patience, None)]
             if all(done[window].any() for window in windows):

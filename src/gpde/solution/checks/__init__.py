@@ -103,7 +103,7 @@ def _between(found: Residuals, names: dict[str, tuple[str, ...]], result: Result
         )
     else:
         count = "num_interior" if part == "interior" else "num_boundary"
-        steps = "more steps, " if result.outcome in (Outcome.FINISHED, Outcome.PLATEAU) else ""
+        steps = "more steps, " if result.outcome in (Outcome.FINISHED, Outcome.PLATEAU, Outcome.NOT_AT_REST) else ""
         remedy = (
             f": take {steps}more points (`{count}`) or another lengthscale, longer for a smooth solution, "
             "shorter where it has a layer or a front"
