@@ -61,7 +61,8 @@ def assembly(quick: bool) -> Table:
         members = patches.members[:num_patches]
 
         def reduce(members=members) -> None:
-            reduce_patches(equations, kernels, members, values, np.full(len(members), 1e-12), 0)
+            stretch = np.ones((len(members), table.points.shape[1]))
+            reduce_patches(equations, kernels, members, values, np.full(len(members), 1e-12), stretch, 0)
 
         reduce()  # compiles
         busy = time.process_time()

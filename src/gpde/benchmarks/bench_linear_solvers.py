@@ -36,7 +36,7 @@ def system(name: str, num_interior: int, num_boundary: int, batch_size: int) -> 
     work = method.prepare(Setup(collocation, kernels, 1e-12))
     state = method.init(work, None, 0)
     equations, _ = linearized(work.table, state.latent_table, kernels)
-    reduced, _ = reduce_patches(equations, kernels, work.cover.members, state.values, state.nuggets, 5)
+    reduced, _ = reduce_patches(equations, kernels, work.cover.members, state.values, state.nuggets, state.stretch, 5)
     return work.open_values.matrix(reduced.precision), *work.open_values.located(work.coordinates)
 
 
