@@ -20,6 +20,7 @@ TABLES = {
     "full-batch": "run/factor",
     "gram": "closed form s",
     "adaptive": "added",
+    "learning": "ratio",
     "hard-equations": "its own",
     "linear-solvers": "SuperLU",
     "mini-batch": "ours/LAPACK",

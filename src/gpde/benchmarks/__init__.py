@@ -18,6 +18,7 @@ BENCHMARKS = {
     "full-batch": "the full GP beside SciPy",
     "gram": "Gram matrices beside nested automatic differentiation",
     "adaptive": "points added where the equations are off, against as many drawn at once",
+    "learning": "what learning a kernel costs against one solve with it",
     "hard-equations": "how runs on equations far from linear end, from zero and from their own start",
     "linear-solvers": "the linear solvers of consensus beside sparse libraries",
     "mini-batch": "a step beside a plain port and bare LAPACK",
