@@ -192,7 +192,7 @@ class _Plane:
 
     def _masked(self, values: np.ndarray) -> np.ma.MaskedArray:
         """Values at `points` on the whole grid; what lies outside the domain is masked, which is drawn as nothing."""
-        shown = np.ma.masked_all(self.x.size)
+        shown = np.ma.masked_array(np.zeros(self.x.size), mask=True)  # zeros: matplotlib computes with what is masked too
         shown[self.inside] = np.ma.masked_invalid(values)
         return shown.reshape(self.x.shape)
 
