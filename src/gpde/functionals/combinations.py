@@ -5,13 +5,25 @@ the one formula behind every conditioning on equations, whether $K$ comes as a m
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from jaxtyping import Array, Float
 
 Key = TypeVar("Key")
 Combination = Sequence[tuple[Key, Float[Array, " _"] | None]]
 """Which functionals, by a key of the caller's, with which coefficients at each point; None: the functional itself."""
+
+
+@overload
+def combined(
+    covariance: Callable[[Key, Key], Float[Array, "left right"]], left: Combination[Key], right: Combination[Key]
+) -> Float[Array, "left right"]: ...
+
+
+@overload
+def combined(
+    covariance: Callable[[Key, Key], Float[Array, "left right"] | None], left: Combination[Key], right: Combination[Key]
+) -> Float[Array, "left right"] | None: ...
 
 
 def combined(

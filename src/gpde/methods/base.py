@@ -99,6 +99,8 @@ class AbstractMethod(eqx.Module):
     max_steps: eqx.AbstractVar[int]
     # Whether it can hold equations that are sums over many points.
     takes_means: ClassVar[bool] = False
+    # Problems name a nugget that suits all points at once. Batches and patches are small, and raise their own where they must.
+    largest_default_nugget: ClassVar[float] = float("inf")
 
     @abstractmethod
     def check(self, setup: Setup) -> None:
@@ -148,7 +150,7 @@ class AbstractMethod(eqx.Module):
 
     def default_nugget(self, nugget: float) -> float:
         """What to use where the user names no nugget and the problem's own default is `nugget`."""
-        return nugget
+        return min(nugget, self.largest_default_nugget)
 
     def nugget(self, work: Work, state: State) -> float:
         """The nugget in use, after any escalation."""

@@ -69,9 +69,11 @@ def compare(
     outcomes = []
     for case in tried:
         with watch(case.label) as callback:
+            nugget = None if case.weight is None else problem.defaults.nugget  # the paper's with its metric
             solution = solve(
-                problem, points=points, method=case.method, functionals=case.functionals, seed=seed, callback=callback
-            )
+                problem, points=points, method=case.method, functionals=case.functionals, nugget=nugget, seed=seed,
+                callback=callback,
+            )  # fmt: skip
         outcomes.append(CaseRun(case, solution, np.abs(solution(grid) - truth)))
     table = columns(
         ("method", "Linf", "L2", "final loss", "seconds"),

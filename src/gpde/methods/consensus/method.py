@@ -113,6 +113,7 @@ class Consensus(AbstractMethod):
 
     name: ClassVar[str] = "consensus"
     takes_means: ClassVar[bool] = True
+    largest_default_nugget: ClassVar[float] = 1e-12
     batch_size: int = 64
     num_patches: int | None = None
     max_steps: int = 50
@@ -351,10 +352,6 @@ class Consensus(AbstractMethod):
 
     def latent(self, work: Work, state: State) -> Float[Array, " size"]:
         return work.table.scatter(state.latent_table)
-
-    def default_nugget(self, nugget: float) -> float:
-        # Problems name a nugget that suits all points at once. A patch is small and raises its own where it must.
-        return min(nugget, 1e-12)
 
     def nugget(self, work: Work, state: State) -> float:
         return float(state.nuggets.max())

@@ -82,6 +82,7 @@ class MiniBatch(AbstractMethod):
     """
 
     name: ClassVar[str] = "mini-batch"
+    largest_default_nugget: ClassVar[float] = 1e-12
     batch_size: int = 64
     num_steps: int = 40_000
     proximal_weight: schedules.Weight | None = None
@@ -222,7 +223,8 @@ class MiniBatch(AbstractMethod):
     def prepare(self, setup: Setup) -> Work:
         problem, batches, cache = self.problem(setup), None, None
         table, raising = problem.table, self._raising()
-        coordinates = self._neighbour_metric(setup).coordinates(np.asarray(table.points))
+        metric = Metric.of(setup.kernels, table.points.shape[1], self.scaled_neighbours)
+        coordinates = metric.coordinates(np.asarray(table.points))
         sets: tuple[Rung, ...] = ()
         if self.sampler == "nearest":
             nested = self.coarse_to_fine and self.scaled_neighbours and raising is not None
@@ -237,7 +239,7 @@ class MiniBatch(AbstractMethod):
                 problem, coordinates, np.asarray(batches), depth(coordinates, table), sets, cache, raising, self.tolerance,
                 self.replacement, self.start_nugget(setup), self.max_escalations,
             )  # fmt: skip
-        return Work(setup, problem, coordinates, batches, sets, cache, course)
+        return Work(setup, problem, metric, coordinates, batches, sets, cache, course)
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         setup, problem, table = work.setup, work.problem, work.problem.table
@@ -379,8 +381,8 @@ class MiniBatch(AbstractMethod):
         rows, batches = work.nearest_batches(self.batch_size)
         factors = work.cache.at(rho, rows) if work.cache is not None and rho == last else None
         weights = local_weights(problem, batches, rows.first, factors, values, rho, nugget, self.max_escalations)
-        metric = self._neighbour_metric(setup)
-        return LocalPredictor.of(problem, values, metric, work.coordinates, batches, weights, nugget, self.max_escalations)
+        places = work.metric, work.coordinates
+        return LocalPredictor.of(problem, values, *places, batches, weights, nugget, self.max_escalations)
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         setup, notes = work.setup, []
@@ -395,6 +397,3 @@ class MiniBatch(AbstractMethod):
         if skipped:
             notes.append(f"{skipped} of {state.num_steps} steps were skipped: their batch failed with every nugget tried")
         return tuple(notes)
-
-    def _neighbour_metric(self, setup: Setup) -> Metric:
-        return Metric.of(setup.kernels, len(setup.collocation.parts[0].points[0]), self.scaled_neighbours)

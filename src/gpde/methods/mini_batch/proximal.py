@@ -28,12 +28,16 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.collocation.point_table import PointTable
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.block_gram import add_diagonal
+from gpde.functionals.combinations import combined
 from gpde.functionals.functionals import Functionals, Kernels, gram, prior_variances
 from gpde.linalg.cholesky import cholesky_solve, factor, half_solve
 from gpde.linalg.escalation import NUGGET_GROWTH, until_good
 from gpde.linalg.line_search import backtrack
 from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.active_set import nearest_within
+
+# Not a combination: all functionals at once, each by itself.
+_AS_IT_IS = ((0, None),)
 
 
 class BatchPrior(NamedTuple):
@@ -319,16 +323,12 @@ def _conditioning(
 ) -> tuple[Float[Array, "rows rows"], Float[Array, "rows size"]]:
     r"""The Cholesky factor of $\Psi A \Psi^T + \Lambda$, and $\Psi A$."""
     num_operators, num_points = psi.shape[1:]
+    equations = [list(enumerate(row)) for row in psi]
     rows = a.reshape(num_operators, num_points, -1)
-    # Ψ has one entry per functional and point: products with it are sums over operators.
-    psi_a = jnp.concatenate([_total([row[d][:, None] * rows[d] for d in range(num_operators)]) for row in psi])
+    psi_a = jnp.concatenate([combined(lambda d, _: rows[d], row, _AS_IT_IS) for row in equations])
     blocks = psi_a.reshape(-1, num_operators, num_points)
-    matrix = jnp.concatenate([_total([blocks[:, d] * row[d][None] for d in range(num_operators)]) for row in psi], axis=1)
+    matrix = jnp.concatenate([combined(lambda _, d: blocks[:, d], _AS_IT_IS, row) for row in equations], axis=1)
     return factor(add_diagonal(matrix, noise.reshape(-1)))[0], psi_a
-
-
-def _total(terms: list[Array]) -> Array:
-    return sum(terms[1:], start=terms[0])
 
 
 @eqx.filter_jit

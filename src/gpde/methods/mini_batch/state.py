@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from gpde.collocation.neighbours import Metric
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.factor_cache import BatchRange, FactorCache
 from gpde.methods.mini_batch.going_on import Earlier
@@ -16,12 +17,13 @@ from gpde.methods.mini_batch.rungs import Rung, rungs
 
 @dataclasses.dataclass
 class Work:
-    """The problem that each step solves on its batch, where the points lie in the metric of the prior, the batches of nearest
-    points (None where others are drawn) of all sets of points, coarse to fine, a memo of their factors, and the way of weights
-    that raise themselves."""
+    """The problem that each step solves on its batch, the metric of the prior and where the points lie in it, the batches of
+    nearest points (None where others are drawn) of all sets of points, coarse to fine, a memo of their factors, and the way of
+    weights that raise themselves."""
 
     setup: Setup
     problem: ProximalProblem
+    metric: Metric
     coordinates: Float[np.ndarray, "points coordinates"]
     batches: Int[Array, "batches batch"] | None
     rungs: tuple[Rung, ...]
