@@ -26,9 +26,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.installed-run
 	$(BIN)/gpde solve elliptic --output results/elliptic
 
-# Two processes share a machine better than one whose compilations run one after the other.
+# Two processes share a machine better than one whose compilations run one after the other. A file stays in one of them: its
+# tests share fixtures and compiled programs.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

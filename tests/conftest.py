@@ -3,7 +3,9 @@
 The types of `gpde` are checked while the tests run (jaxtyping with beartype): see `addopts` in pyproject.toml.
 """
 
+import functools
 import gc
+import inspect
 import os
 import signal
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 # The environment, so that the subprocesses of tests do the same: draw without a screen, and share compiled programs with this
 # run and the next one (`make clean` deletes them). Before jax, which reads these when it is imported.
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # small matrices, and the other cores have tests of their own
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # of the others a test has dozens: to keep them costs more
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
@@ -26,6 +29,7 @@ os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
 import hypothesis
 import jax
+import jaxtyping
 import pytest
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, which some of them send.
@@ -33,6 +37,50 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 jax.config.update("jax_enable_x64", True)
 # An (n,) array that meets an (n, 1) array gives (n, n) without a word: the classic way to lose a factor.
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def decorated_once(decorate):
+    """`jaxtyped`, with which the types of every function of gpde are checked, once for each function within a function and not
+    whenever the one around it is called: that takes a millisecond, and a third of the time of some tests."""
+    checks = {}
+
+    def is_local(thing):
+        return "<locals>" in getattr(thing, "__qualname__", "")
+
+    def decorator(target=None, **options):
+        if target is None:
+            return functools.partial(decorator, **options)
+        # A class within a function is another one with each call, and so are the checks that name it.
+        if not inspect.isfunction(target) or not is_local(target) or any(map(is_local, target.__annotations__.values())):
+            return decorate(target, **options)
+        if target.__code__ not in checks:
+            checks[target.__code__] = decorate(caller_of(target), **options)
+        checked = checks[target.__code__]
+
+        @functools.wraps(target)
+        def function(*arguments, **named):
+            return checked(target, *arguments, **named)
+
+        return function
+
+    return decorator
+
+
+def caller_of(target):
+    """A function with the types of another one, which gets the one it calls as an argument before the others."""
+
+    @functools.wraps(target, updated=())
+    def call(_target, /, *arguments, **named):
+        return _target(*arguments, **named)
+
+    signature = inspect.signature(target)
+    first = inspect.Parameter("_target", inspect.Parameter.POSITIONAL_ONLY)
+    call.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])  # pyright: ignore
+    del call.__wrapped__
+    return call
+
+
+jaxtyping.jaxtyped = decorated_once(jaxtyping.jaxtyped)
 
 # Deterministic: a failure seen once is seen again. No deadline, since the first example pays for compilation.
 hypothesis.settings.register_profile("gpde", derandomize=True, deadline=None, max_examples=25, database=None)

@@ -34,7 +34,7 @@ def best(call: Callable[[], None], repeats: int) -> float:
 
 def assembly(quick: bool) -> Table:
     """Arithmetic per second while patches are reduced, beside a large matrix product in the same run."""
-    num_interior, num_patches = (500, 64) if quick else (10_000, 3000)
+    num_interior, num_patches = (200, 16) if quick else (10_000, 3000)
     problem = get("elliptic").build()
     collocation = collocate(problem, problem.sample(num_interior, num_interior // 10))
     kernel: Any = problem.defaults.kernel
@@ -56,7 +56,7 @@ def assembly(quick: bool) -> Table:
     )
     for column in ("points per patch", "ms per patch", "Gflop/s", "of the peak", "cores busy"):
         out.add_column(column, justify="right")
-    for batch_size in (32,) if quick else (32, 64, 128):
+    for batch_size in (16,) if quick else (32, 64, 128):
         patches = cover(coordinates, batch_size, num_patches, np.asarray(fixed.all(axis=1)))
         members = patches.members[:num_patches]
 
@@ -80,7 +80,7 @@ def assembly(quick: bool) -> Table:
 def patch_sizes(quick: bool) -> Table:
     """Errors on the test grid against the patch size, tending to those of the full GP."""
     problem = get("elliptic").build()
-    settings: dict[str, Any] = dict(zip(("num_interior", "num_boundary"), (150, 60) if quick else (900, 300), strict=True))
+    settings: dict[str, Any] = dict(zip(("num_interior", "num_boundary"), (60, 20) if quick else (900, 300), strict=True))
     seeds = (0,) if quick else (0, 1, 2)
     grid = error_points(problem)
     out = Table(title=f"elliptic, {sum(settings.values())} points: errors on the grid, median of seeds {seeds}")

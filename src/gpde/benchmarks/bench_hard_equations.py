@@ -80,7 +80,7 @@ def main(quick: bool = False) -> None:
     for name, problem, lengthscale in cases(quick):
         exact = problem.reference
         assert exact is not None
-        counts = (60, 2) if problem.domain.dim == 1 else (400, 100)
+        counts = (40 if quick else 60, 2) if problem.domain.dim == 1 else (400, 100)
         for method in (FullBatch(), Consensus(batch_size=16 if problem.domain.dim == 1 else 64)):
             for start, initial in (("zero", lambda x: 0.0 * x[0]), ("its own", None)):
                 solution = solve(

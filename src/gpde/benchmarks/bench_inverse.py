@@ -25,7 +25,7 @@ def main(quick: bool = False) -> None:
     for draw in draws:
         for method in (FullBatch(),) if quick else (FullBatch(), Consensus()):
             announce(f"burgers-inverse, draw {draw}, {method.name}")
-            sizes: dict[str, Any] = {"num_interior": 150, "num_boundary": 60} if quick else {}
+            sizes: dict[str, Any] = {"num_interior": 60, "num_boundary": 20} if quick else {}
             solution = solve(GALLERY["burgers-inverse"].build(draw=draw), method=method, **sizes)
             found = solution.parameters["nu"]
             off = found.value - _VISCOSITY
@@ -45,7 +45,7 @@ def main(quick: bool = False) -> None:
     for draw in draws:
         announce(f"darcy-inverse, draw {draw}")
         problem = GALLERY["darcy-inverse"].build(draw=draw)
-        sizes = {"num_interior": 80, "num_boundary": 40} if quick else {}
+        sizes = {"num_interior": 40, "num_boundary": 20} if quick else {}
         solution = solve(problem, method=FullBatch(), **sizes)
         places = error_points(problem)
         truth, values, std = reference_values(problem, places), solution(places), solution.std(places)

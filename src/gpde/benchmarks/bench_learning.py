@@ -14,7 +14,7 @@ from gpde.solution.errors import Predictions, error_points, errors
 
 # Problems, points inside and on the boundary, and lengthscales to start from.
 CASES = [("elliptic", 900, 300, (0.6, 0.05)), ("burgers", 2000, 400, (0.2,))]
-QUICK = [("elliptic", 100, 40, (0.6,))]
+QUICK = [("elliptic", 60, 20, (0.6,))]
 
 
 def main(quick: bool = False) -> None:

@@ -23,7 +23,7 @@ def main(quick: bool = False) -> Drawn:
     solution, at the end of each window. The equation is chaotic: what one window leaves, the next ones enlarge."""
     windows = 2 if quick else _WINDOWS
     problem = GALLERY["kuramoto-sivashinsky"].build(duration=_LENGTH * windows)
-    sizes = {"num_interior": 150, "num_boundary": 30} if quick else {"num_interior": 700, "num_boundary": 100}
+    sizes = {"num_interior": 40, "num_boundary": 10} if quick else {"num_interior": 700, "num_boundary": 100}
     announce(f"{windows} windows of length {_LENGTH:g}")
     solution = march(problem, windows=windows, **sizes)
     times = np.linspace(0, _LENGTH * windows, 4 * windows + 1)

@@ -37,13 +37,13 @@ class Case(NamedTuple):
 
 
 def main(quick: bool = False) -> None:
-    cases = [Case("elliptic", 200, 80, 16, 1e6)]
+    cases = [Case("elliptic", 60, 20, 16, 1e6)]
     if not quick:
         cases = [Case("elliptic", 900, 300, 64, 1e6), *(Case("burgers", 2000, 400, size, 1e4) for size in (75, 300))]
     with one_blas_thread():
-        step_table(cases, num_steps=50 if quick else 1000)
-        growth_table((400, 800) if quick else (10_000, 100_000, 400_000), num_steps=100 if quick else 400)
-        memory_table((600,) if quick else (1_200, 2_400, 4_800, 9_600), budget_mb=200 if quick else 800)
+        step_table(cases, num_steps=10 if quick else 1000)
+        growth_table(cases[0], (80,) if quick else (10_000, 100_000, 400_000), num_steps=10 if quick else 400)
+        memory_table((80,) if quick else (1_200, 2_400, 4_800, 9_600), budget_mb=200.0 if quick else 800.0)
 
 
 # --- a step beside other ways to take it ------------------------------------------------------------------------------
@@ -197,17 +197,16 @@ def timed(step: Callable[[Any], Any], arguments: Any) -> float:
 # --- as the number of points grows ------------------------------------------------------------------------------------
 
 
-def growth_table(numbers: tuple[int, ...], num_steps: int) -> None:
-    print("A step on the elliptic problem (M = 64) with nothing kept, as the number of points grows")
+def growth_table(case: Case, numbers: tuple[int, ...], num_steps: int) -> None:
+    print(f"A step on the elliptic problem (M = {case.batch_size}) with nothing kept, as the number of points grows")
     print(f"{'points':>10}{'ms':>10}{'inner':>8}{'of a kept one':>16}")
-    case = Case("elliptic", 900, 300, 64, 1e6)
     setup = setup_of(get("elliptic").build(), case.num_interior, case.num_boundary)
-    kept, kept_inner, *_ = run(setup, case, num_steps, memory_budget=1000.0, warm_up=2000)
-    print(f"{1200:>10}{1e3 * kept:>10.3f}{kept_inner:>8.1f}{'1 (kept)':>16}")
+    kept, kept_inner, *_ = run(setup, case, num_steps, memory_budget=1000.0, warm_up=5 * num_steps)
+    print(f"{case.num_interior + case.num_boundary:>10}{1e3 * kept:>10.3f}{kept_inner:>8.1f}{'1 (kept)':>16}")
     for number in numbers:
         # The kernel narrows with the spacing, as it would; the batches then look alike at every size.
         problem = get("elliptic").build()
-        scaled = setup_of(problem, number - number // 10, number // 10, lengthscale=0.2 * np.sqrt(1200 / number))
+        scaled = setup_of(problem, number - number // 10, number // 10, lengthscale=0.2 * np.sqrt(1200 / max(number, 1200)))
         seconds, inner, *_ = run(scaled, case, num_steps, memory_budget=0.0, warm_up=0)
         print(f"{number:>10}{1e3 * seconds:>10.3f}{inner:>8.1f}{seconds / kept:>16.1f}", flush=True)
     print()

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 def main(quick: bool = False) -> Drawn:
     """Prints time, memory and error for each number of points, and the exponents of growth."""
     rows = []
-    for size in (400, 800) if quick else (10_000, 20_000, 50_000, 100_000):
+    for size in (300, 400) if quick else (10_000, 20_000, 50_000, 100_000):
         announce(f"{size} points")
         data = report(
             [
