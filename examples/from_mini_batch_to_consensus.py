@@ -28,14 +28,14 @@ problem = gpde.Problem(
     equations={"interior": lambda u, x: left_side(u, x) - left_side(exact, x), "boundary": lambda u, x: u(x)},
     reference=exact,
     name="from_mini_batch_to_consensus",
-    defaults=gpde.Defaults(kernel=gpde.Gaussian(0.3), num_interior=150, num_boundary=60, nugget=1e-10),
+    defaults=gpde.Defaults(kernel=gpde.Gaussian(0.3), num_interior=100, num_boundary=60, nugget=1e-10),
 )
 
 if __name__ == "__main__":
-    num_values = 210  # the values of u come first in the latent vector
+    num_values = 160  # the values of u come first in the latent vector
     # Patches of the nearest points whatever they are, as in Algorithm 1.
-    solution = gpde.solve(problem, method=gpde.Consensus(batch_size=32, num_patches=210, known_share=1.0))
-    method = gpde.MiniBatch(batch_size=32, num_steps=12_000, proximal_weight="geometric(10, 1e6)")
+    solution = gpde.solve(problem, method=gpde.Consensus(batch_size=32, num_patches=160, known_share=1.0))
+    method = gpde.MiniBatch(batch_size=32, num_steps=6_000, proximal_weight="geometric(10, 1e6)")
     steps, distances = [], []
 
     def watch(progress):

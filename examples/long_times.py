@@ -22,7 +22,7 @@ def given(u, x):
 
 
 problem = gpde.Problem(
-    domain=gpde.SpaceTime((-1.0, 1.0), 0.0, 8.0),
+    domain=gpde.SpaceTime((-1.0, 1.0), 0.0, 4.0),
     equations={
         "interior": lambda u, x: left_side(u, x) - left_side(exact, x),
         "initial": given,
@@ -33,8 +33,8 @@ problem = gpde.Problem(
 )
 
 if __name__ == "__main__":
-    solution = gpde.march(problem, gpde.Gaussian((0.8, 0.4)), windows=8, num_interior=150, num_boundary=80, nugget=1e-12)
-    for time in range(1, 9):
+    solution = gpde.march(problem, gpde.Gaussian((0.8, 0.4)), windows=4, num_interior=150, num_boundary=80, nugget=1e-12)
+    for time in range(1, 5):
         points = jnp.column_stack([jnp.full(41, float(time)), jnp.linspace(-1, 1, 41)])
         print(f"t = {time}: largest error {abs(solution(points) - jax.vmap(exact)(points)).max():.1e}")
     print(solution.result)

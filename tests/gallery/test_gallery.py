@@ -1,5 +1,6 @@
 """The gallery: references solve their equations, and agree with solutions found in other ways."""
 
+import functools
 import inspect
 import subprocess
 import sys
@@ -46,6 +47,12 @@ CASES = [
 COMPUTED = [("allen-cahn", {"diffusion": 0.05}), ("gray-scott", {}), ("kuramoto-sivashinsky", {"duration": 1})]
 
 
+@functools.cache
+def built(name, **parameters):
+    """A problem of the gallery, whose equations are read once for all tests."""
+    return get(name).build(**parameters)
+
+
 def residuals(problem, part, points, u):
     """The equations on a part, for the function `u` or one for each field, at each of the points."""
     fields = [lambda x, i=i: jnp.stack(jax.tree.leaves(u(x)))[i] for i in range(len(problem.fields))]
@@ -58,7 +65,7 @@ def residuals(problem, part, points, u):
 
 @pytest.mark.parametrize(("name", "parameters"), CASES)
 def test_a_reference_satisfies_every_equation_of_its_problem(name, parameters):
-    problem = get(name).build(**parameters)
+    problem = built(name, **parameters)
     assert problem.name == name
     for part, points in problem.sample(60, 80, seed=3).items():
         if part == "interior" and isinstance(problem.domain, SpaceTime):
@@ -68,7 +75,7 @@ def test_a_reference_satisfies_every_equation_of_its_problem(name, parameters):
 
 @pytest.mark.parametrize(("name", "parameters"), COMPUTED)
 def test_a_computed_reference_satisfies_every_equation_to_what_its_method_can(name, parameters):
-    problem = get(name).build(**parameters)
+    problem = built(name, **parameters)
     for part, points in problem.sample(20, 20, seed=3).items():
         np.testing.assert_allclose(residuals(problem, part, points, problem.reference), 0.0, atol=2e-6)
 
@@ -85,7 +92,7 @@ def measured(problem):
 
 def test_the_darcy_reference_agrees_with_finite_volumes():
     # Fluxes through the sides of cells around the nodes of a grid: second order, so that two grids give fourth.
-    problem = get("darcy-inverse").build()
+    problem = built("darcy-inverse")
 
     def volumes(num):
         x = np.linspace(0, 1, num + 1)
@@ -107,7 +114,7 @@ def test_the_darcy_reference_agrees_with_finite_volumes():
 
 def test_data_of_inverse_problems_are_the_truth_and_noise_of_the_size_they_say():
     for name in ("burgers-inverse", "darcy-inverse"):
-        problem = get(name).build()
+        problem = built(name)
         data, again = measured(problem), measured(get(name).build())
         scores = (data.values - truth(problem, data.points)[:, 0]) / data.noise
         assert 0.8 < np.std(scores) < 1.2
@@ -116,13 +123,13 @@ def test_data_of_inverse_problems_are_the_truth_and_noise_of_the_size_they_say()
 
 
 def test_the_viscosity_is_found_within_two_percent_and_two_of_its_standard_deviations():
-    found = gpde.solve(get("burgers-inverse").build()).parameters["nu"]
+    found = gpde.solve(built("burgers-inverse")).parameters["nu"]
     assert abs(found.value - 0.1) < 0.002
     assert abs(found.value - 0.1) < 2 * found.std
 
 
 def test_error_bars_of_the_permeability_cover_it():
-    problem = get("darcy-inverse").build()
+    problem = built("darcy-inverse")
     solution, places = gpde.solve(problem, num_interior=200, num_boundary=60), error_points(problem)
     exact, found = truth(problem, places)[:, 1], solution(places)[:, 1]
     covered = np.mean(np.abs(found - exact) < 1.96 * solution.std(places)[:, 1])
@@ -142,7 +149,7 @@ def test_the_cavity_reference_agrees_with_the_published_table():
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_defaults_fit_the_domain_and_the_listing_agrees_with_the_code(name):
-    entry, problem = get(name), get(name).build()
+    entry, problem = get(name), built(name)
     assert problem.defaults.grid is not None
     assert problem.reference is not None
     assert len(problem.defaults.grid) == problem.domain.dim
@@ -160,14 +167,14 @@ def test_the_elliptic_right_side_is_the_one_derived_by_hand():
     points = np.random.default_rng(0).random((50, 2))
     slow, fast = (np.prod(np.sin(n * np.pi * points), axis=1) for n in (1, 4))
     by_hand = 2 * np.pi**2 * slow + 4 * 32 * np.pi**2 * fast + (slow + 4 * fast) ** 3
-    residual_of_zero = residuals(get("elliptic").build(amplitude=4.0), "interior", points, lambda x: 0.0 * x[0])
+    residual_of_zero = residuals(built("elliptic", amplitude=4.0), "interior", points, lambda x: 0.0 * x[0])
     np.testing.assert_allclose(-residual_of_zero[:, 0], by_hand, rtol=1e-12)
 
 
 def test_the_poisson_right_side_is_the_one_derived_by_hand():
     points = np.random.default_rng(0).random((50, 2))
     by_hand = 5 * np.pi**2 * np.sin(np.pi * points[:, 0]) * np.sin(2 * np.pi * points[:, 1]) - 2
-    residual_of_zero = residuals(get("poisson").build(), "interior", points, lambda x: 0.0 * x[0])
+    residual_of_zero = residuals(built("poisson"), "interior", points, lambda x: 0.0 * x[0])
     np.testing.assert_allclose(-residual_of_zero[:, 0], by_hand, rtol=1e-12)
 
 

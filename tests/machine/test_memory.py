@@ -33,12 +33,12 @@ def elliptic(num_interior: int, num_boundary: int) -> Setup:
         (20, FullBatch(), 200_000, r"full-batch on 202000 points needs about 19\d\d GB.*20 GB are free.* about 20000 points"),
         (20, FullBatch(constraints="eliminate"), 200_000, r"needs about 32\d\d GB.*`constraints=\"linearize\"`.*consensus"),
         (20, FullBatch(constraints="relax"), 200_000, r"needs about 19\d\d GB.*`method=gpde.Consensus\(\)`"),
-        (20, None, 1_000_000, r"consensus on 1002000 points needs about \d\d GB.* fits up to about \d+ points.*num_patches"),
+        (2, None, 100_000, r"consensus on 102000 points needs about \d\.\d GB.* fits up to about \d+ points.*num_patches"),
         (2, Consensus(linear_solver="direct"), 100_000, r"needs about [2-4]\.\d GB.*`batch_size=\d\d` \(--batch-size"),
         (2, Consensus(linear_solver=Schwarz(coarse_ratio=2)), 100_000, r"needs about 1\d\d GB"),
         (20, MiniBatch(prediction="global"), 100_000, r"mini-batch on 102000 points needs about 19\d\d GB.*\"local\""),
         (4, MiniBatch(memory_budget=10_000), 100_000, r"needs about 22 GB.*A `memory_budget` of 1\d\d0 megabytes fits"),
-        (1, MiniBatch(memory_budget=0), 1_000_000, r"needs about \d\.\d GB.*smaller `batch_size`"),
+        (0.1, MiniBatch(memory_budget=0), 100_000, r"needs about 0\.\d+ GB.*smaller `batch_size`"),
     ],
 )
 def test_what_cannot_fit_into_memory_is_refused_before_it_starts(monkeypatch, gigabytes, method, num, message):

@@ -194,7 +194,7 @@ def test_continuation_goes_on_from_the_viscosity_before():
 def test_errors_at_points_are_those_of_the_latent_values_u():
     problem = get("burgers").build(viscosity=0.1)
     points = problem.sample(20, 12, seed=1)
-    solution = solve(problem, points=points, method=MiniBatch(batch_size=8, num_steps=1), functionals="derivatives")
+    solution = solve(problem, points=points, method=FullBatch(max_steps=1), functionals="derivatives")
     truth = problem.reference
     assert truth is not None
     # Every latent value of the truth, all a thousandth too high; u is one of them at every point.

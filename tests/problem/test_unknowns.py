@@ -1,5 +1,7 @@
 """Fields that live on a part of the domain, and fields with a prior mean."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,9 +48,14 @@ def two_rods(**changes):
     return Problem(ROD, **{**given, **changes})
 
 
+@functools.cache
+def solved_rods(method):
+    return gpde.solve(two_rods(), KERNEL, method=METHODS[method], num_interior=30, nugget=1e-12)
+
+
 @pytest.mark.parametrize("method", ["full-batch", "consensus"])
 def test_two_fields_meet_at_an_interface_with_a_jump(method):
-    solution = gpde.solve(two_rods(), KERNEL, method=METHODS[method], num_interior=40, nugget=1e-12)
+    solution = solved_rods(method)
     values = solution(PLACES)
     left = PLACES[:, 0] <= 0.4
     assert solution.result.successful
@@ -71,7 +78,7 @@ def test_a_field_cannot_be_looked_at_where_it_does_not_live():
 def test_a_picture_and_a_report_leave_out_what_does_not_live(tmp_path):
     from gpde.solution.errors import Predictions, errors
 
-    solution = gpde.solve(two_rods(), KERNEL, num_interior=30, nugget=1e-12)
+    solution = solved_rods("full-batch")
     found = errors(Predictions(solution), PLACES)
     assert found["linf"] is not None
     assert found["linf"] < 1e-4
