@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -41,6 +42,9 @@ class AbstractRadial(AbstractKernel):
 
     def covariance(self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Scalar:
         r"""$a^2 \sum_m w_m F^{(m)}(q)$, where $w_m$ gathers the products of Bell polynomials with $|k| = m$."""
+        return _traced_once(self, left, right, x, y)
+
+    def _covariance(self, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Scalar:
         dim = x.shape[0]
         self.check(dim)
         operator = difference_operator(left, right)
@@ -114,6 +118,15 @@ class AbstractRadial(AbstractKernel):
                 raise ValueError(
                     f"`{name}`: `period` names coordinate {axis}, but points have {dim} coordinates (0 to {dim - 1})."
                 )
+
+
+# Every Gram matrix of every program has the same few pairs of operators, and the formula has dozens of operations: `jit` keeps
+# what was traced, and `inline` leaves it in the larger program as if it had been written there.
+@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _traced_once(
+    kernel: AbstractRadial, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]
+) -> Scalar:
+    return kernel._covariance(left, right, x, y)
 
 
 def periods(argument: str, period: Mapping[int, float | int] | None) -> Periods:
