@@ -12,6 +12,7 @@ from gpde.methods.mini_batch.sampling import drawn_batches, drawn_centres
 from gpde.methods.mini_batch.schedules import Constant, Geometric, Polynomial, levels
 from gpde.methods.mini_batch.stepping import plan
 from gpde.operators import laplacian
+from gpde.problem.constraints import Mean
 from gpde.problem.problem import Observations, Problem
 
 
@@ -56,6 +57,21 @@ def test_a_point_with_fewer_equations_than_others_has_slots_without_one():
     residuals = by_point_of(table.residual)(jnp.arange(5), jnp.full((5, 2), 7.0))
     assert np.all(np.asarray(residuals)[~np.asarray(table.has_equation)] == 0)
     assert float(residuals[-1, 0]) == 4.0
+
+
+def test_a_mean_is_no_equation_of_its_points_whatever_stands_in_its_place():
+    problem = Problem(
+        Box(0.0, 1.0),
+        {"interior": lambda u, x: laplacian(u)(x)},
+        constraints=Mean("interior", lambda u, x: u(x) ** 2 - 0.5, num_nodes=3),
+    )
+    table = point_table(collocate(problem, problem.sample(2, 0)))
+    np.testing.assert_array_equal(table.has_equation, [[True]] * 2 + [[False]] * 3)
+    filled = eqx.tree_at(lambda t: t.rhs, table, jnp.where(table.has_equation, table.rhs, 9.0))
+    for each in (table, filled):
+        places, values = jnp.arange(5), jnp.full((5, table.num_operators), 7.0)
+        assert np.all(np.asarray(by_point_of(each.residual)(places, values))[2:] == 0)
+        assert np.all(np.asarray(by_point_of(each.gradient)(places, values))[2:] == 0)
 
 
 def test_gradients_by_point_are_those_of_the_collocation():

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -531,3 +531,60 @@ def test_patches_with_lengthscales_of_their_own_have_the_misfit_of_a_dense_gauss
     quadratic = values @ np.linalg.solve(covariance, values)
     expected = 0.5 * np.log(quadratic / 6) + 0.5 * np.linalg.slogdet(covariance)[1] / 6
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_equations_that_a_point_does_not_have_say_nothing_whatever_stands_in_their_place():
+    rng = np.random.default_rng(1)
+    points, values, members = rng.uniform(size=(5, 1)), rng.normal(size=5), jnp.arange(5)
+    bend: Any = ((0, (((2,), 1.0),)),)
+    used = np.array([[True, True], [True, False], [False, False], [True, False], [False, True]])
+    plain = patch.Equations(
+        (point_value(0, 1), bend), 1, jnp.asarray(points), jnp.asarray(rng.normal(size=(5, 2, 2)) * used[..., None]),
+        jnp.asarray(rng.normal(size=(5, 2)) * used), jnp.full((5, 2), 0.01), jnp.asarray(used),
+    )  # fmt: skip
+    filled = eqx.tree_at(
+        lambda e: (e.coefficients, e.rhs, e.noise_variance),
+        plain,
+        (
+            jnp.where(used[..., None], plain.coefficients, 3.0),
+            jnp.where(used, plain.rhs, 7.0),
+            jnp.where(used, plain.noise_variance, 0.0),
+        ),
+    )
+
+    @eqx.filter_jit
+    def answers(equations):
+        patch_of = equations, (gpde.Gaussian(0.3),), members
+        nugget, samples = jnp.asarray(1e-8), jnp.ones((5, 1))
+        return (
+            patch.misfit(*patch_of, jnp.asarray(values), nugget),
+            *patch.reduce(*patch_of, jnp.asarray(values), nugget),
+            *patch.localize(*patch_of, jnp.asarray(values), nugget),
+            patch.draw(*patch_of, nugget, samples),
+            patch.patch_variances(*patch_of, nugget, (bend,), jnp.asarray([0.4]), samples),
+        )
+
+    for expected, found in zip(answers(plain), answers(filled), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    # And it is the Gaussian given those that are used, by dense linear algebra: b and w together.
+    covariance = covariance_on_a_line(points, np.asarray(plain.coefficients), used)
+    joint = np.concatenate([np.asarray(plain.rhs).T[used.T], values])
+    covariance += np.diag(1e-8 * np.diag(covariance) + np.repeat([0.01, 0.0], [used.sum(), 5]))
+    quadratic, size = joint @ np.linalg.solve(covariance, joint), len(joint)
+    expected = 0.5 * np.log(quadratic / size) + 0.5 * np.linalg.slogdet(covariance)[1] / size
+    np.testing.assert_allclose(answers(filled)[0], expected, rtol=1e-6)
+
+
+def covariance_on_a_line(points, coefficients, used):
+    """The covariance of used equations a·(u, u'') and of the values u at points on a line, for Gaussian(0.3)."""
+    r = (points - points.T) / 0.3
+    k = np.exp(-0.5 * r**2)
+    derivatives = {(0, 0): k, (0, 1): (r**2 - 1) / 0.3**2 * k, (1, 1): (r**4 - 6 * r**2 + 3) / 0.3**4 * k}
+    rows = [(point, coefficients[point, e]) for e in range(2) for point in range(len(points)) if used[point, e]]
+    rows += [(point, np.array([1.0, 0.0])) for point in range(len(points))]
+    return np.array(
+        [
+            [sum(a[i] * b[j] * derivatives[min(i, j), max(i, j)][p, q] for i in range(2) for j in range(2)) for q, b in rows]
+            for p, a in rows
+        ]
+    )

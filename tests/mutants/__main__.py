@@ -37,7 +37,7 @@ def main() -> int:
             found = found_by(fault, copy, options.workers, all_tests=not options.likely)
             if found is None:
                 survivors.append(fault)
-            line = f"{number:>3}  {time.perf_counter() - start:5.0f} s  {fault.file:<36}{fault.name:<56}"
+            line = f"{number:>3}  {time.perf_counter() - start:5.0f} s  {fault.file:<36}{fault.name:<62}"
             print(f"{line}{found or 'SURVIVES'}", flush=True)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} faults found")
     return int(len(survivors) > max(1, len(chosen) // 30))
@@ -57,7 +57,7 @@ def found_by(fault: Fault, copy: Path, workers: str, *, all_tests: bool = True) 
     likely = [f"tests/{part}" for part in fault.tests.split()]
     try:
         found = failing_test(copy, likely)
-        return failing_test(copy, ["tests", "-n", workers, "--dist", "worksteal"]) if found is None and all_tests else found
+        return failing_test(copy, ["tests", "-n", workers, "--dist", "loadfile"]) if found is None and all_tests else found
     finally:
         path.write_text(right, encoding="utf-8")
 
