@@ -2,7 +2,7 @@
 # make test    the tests
 # make lint    formatting, lint and types
 # make bench   the benchmark tables of this machine
-# make mutants deliberate faults in the numerics, one at a time: does a test find each? Takes an hour
+# make mutants deliberate faults in the numerics, one at a time: does a test find each? Takes minutes
 # make clean   remove results and caches; `make distclean` the environment too
 
 PYTHON  ?= python3
