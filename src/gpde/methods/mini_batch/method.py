@@ -91,7 +91,7 @@ class MiniBatch(AbstractMethod):
     proximal_metric: Any = "anchored"
     core_share: float | int = 0.5
     rim_ratio: float | int = 100
-    tolerance: float | int = 1e-6
+    tolerance: float | int = 1e-7
     coarse_to_fine: bool = True
     constraints: str | None = None
     bounds: Mapping[str | int, tuple[float | int, float | int]] | None = None
