@@ -1,5 +1,6 @@
 """Full batch, mini-batch and consensus on two problems at the sizes each can do: error against time."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ Row = dict[str, Any]
 Run = tuple[str, str, list[str]]
 
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+GROWN = 1e-5  # the error to which the growth of time is measured
 
 
 def main(quick: bool = False) -> Drawn:
@@ -44,8 +46,12 @@ def main(quick: bool = False) -> Drawn:
     for row in reached:
         times = ", ".join(f"{k} {'-' if v is None else f'{v:.1f} s'}" for k, v in row.items() if k not in ("problem", "method"))
         table.add_row(row["problem"], row["method"], "to reach L2", "", "", "", times)
+    grown = growth(rows)
+    for row in grown:
+        text = f"{row['from']} to {row['to']} points, L2 {GROWN:.0e}: time grows with the power {row['exponent']:.2f}"
+        table.add_row(row["problem"], row["method"], "growth", "", "", "", text)
     Console(width=140).print(table)
-    return Drawn({"rows": rows, "seconds_to_reach_l2": reached}, figure_of(lambda axes: draw(axes, rows)))
+    return Drawn({"rows": rows, "seconds_to_reach_l2": reached, "growth": grown}, figure_of(lambda axes: draw(axes, rows)))
 
 
 def points(interior: int, boundary: int) -> list[str]:
@@ -62,13 +68,15 @@ def runs() -> list[Run]:
         ("elliptic", "full-batch", points(2400, 400)),
         ("elliptic", "mini-batch", [*points(900, 300), "--num-steps", "10000"]),
         ("elliptic", "mini-batch", [*points(900, 300), "--num-steps", "40000"]),
+        ("elliptic", "mini-batch", [*points(9400, 600), "--num-steps", "60000"]),
+        ("elliptic", "mini-batch", [*points(97000, 3000), "--num-steps", "200000"]),
         ("elliptic", "consensus", points(300, 100)),
         ("elliptic", "consensus", points(900, 300)),
         ("elliptic", "consensus", points(9000, 600)),
         ("burgers", "full-batch", points(1000, 200)),
         ("burgers", "full-batch", points(2000, 400)),
         ("burgers", "mini-batch", [*burgers, "--num-steps", "20000"]),
-        ("burgers", "mini-batch", [*burgers, "--num-steps", "20000", "--proximal-weight", "geometric(10, 1e5)"]),
+        ("burgers", "mini-batch", [*burgers, "--num-steps", "40000"]),
         ("burgers", "consensus", burgers),
         ("burgers", "consensus", points(8000, 800)),
         ("burgers", "consensus", points(20000, 1200)),
@@ -90,6 +98,18 @@ def first_below(rows: Sequence[Row], problem: str, method: str, target: float) -
     """The least time in which the method reached the error."""
     times = [r["seconds"] for r in rows if (r["problem"], r["method"]) == (problem, method) and r["l2"] <= target]
     return min(times, default=None)
+
+
+def growth(rows: Sequence[Row]) -> list[Row]:
+    """How time grows from the second largest to the largest number of points, for methods that reach `GROWN` with both."""
+    found = []
+    for problem, method in pairs(rows):
+        own = {r["num_points"]: r for r in rows if (r["problem"], r["method"]) == (problem, method) and r["l2"] <= GROWN}
+        if len(own) > 1:
+            less, more = sorted(own)[-2:]
+            exponent = math.log(own[more]["seconds"] / own[less]["seconds"]) / math.log(more / less)
+            found.append({"problem": problem, "method": method, "from": less, "to": more, "exponent": exponent})
+    return found
 
 
 def draw(axes: Any, rows: Sequence[Row]) -> None:
