@@ -575,7 +575,7 @@ def test_a_system_of_equations_in_two_fields_is_solved_as_by_the_full_gp():
 
 
 def test_uniform_batches_find_the_solution_too():
-    problem = square(poisson)
+    problem = POISSON
     arguments = {"kernel": Gaussian(0.4), "num_interior": 40, "num_boundary": 30, "nugget": 1e-8, "seed": 2}
     full = solve(problem, method=FullBatch(), **arguments)
     method = MiniBatch(batch_size=25, num_steps=800, sampler="uniform", proximal_weight="geometric(1e2, 1e6)")

@@ -37,6 +37,7 @@ def problem(domain: Any = SQUARE, boundary=lambda u, x, n: robin(u, x, n) - robi
     )
 
 
+ROBIN = problem()
 PLACES = SQUARE.sample("interior", 40, seed=3)
 TRUTH = np.asarray(jax.vmap(exact)(PLACES))
 BOUNDS = {
@@ -49,7 +50,7 @@ BOUNDS = {
 @pytest.mark.parametrize("name", BOUNDS)
 def test_every_method_solves_a_robin_problem_stated_with_the_normal(name):
     method, bound = BOUNDS[name]
-    solution = gpde.solve(problem(), method=method)
+    solution = gpde.solve(ROBIN, method=method)
     assert not solution.result.failed
     assert np.abs(solution(PLACES) - TRUTH).max() < bound
 
@@ -60,12 +61,11 @@ def test_one_condition_with_the_normal_is_four_conditions_without():
         return lambda u, x: flux(u, x) - flux(exact, x)
 
     sides = {"left": side(0, -1), "right": side(0, 1), "bottom": side(1, -1), "top": side(1, 1)}
-    apart = gpde.Problem(domain=SQUARE, equations={"interior": problem().equations["interior"], **sides})
-    together = problem()
-    points = together.sample(30, 12)
+    apart = gpde.Problem(domain=SQUARE, equations={"interior": ROBIN.equations["interior"], **sides})
+    points = ROBIN.sample(30, 12)
     boundary = points["boundary"]
     split = {name: boundary[SQUARE.on_part(name, boundary)] for name in sides}
-    one, four = collocate(together, points), collocate(apart, {"interior": points["interior"], **split})
+    one, four = collocate(ROBIN, points), collocate(apart, {"interior": points["interior"], **split})
 
     def wave(x):
         return jnp.sin(x[0] + 2 * x[1])
@@ -108,8 +108,7 @@ def test_a_side_with_a_condition_of_its_own_lends_no_normal_to_the_rest():
 
 
 def test_residuals_and_files_know_the_normal(tmp_path):
-    stated = problem()
-    solution = gpde.solve(stated)
+    solution = gpde.solve(ROBIN)
     where = SQUARE.sample("boundary", 20, seed=5)
     normals = SQUARE.normal("boundary", where)
     slope = np.sum(solution.apply(gpde.gradient, where) * normals, axis=1)
@@ -128,6 +127,6 @@ def test_the_interior_has_no_normal():
 
 
 def test_a_point_inside_has_no_normal():
-    solution = gpde.solve(problem())
+    solution = gpde.solve(ROBIN)
     with pytest.raises(ValueError, match="an equation on 'boundary' takes the normal, and 2 of 2 points do not lie there"):
         solution.residual(PLACES[:2], "boundary")
