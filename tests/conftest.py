@@ -87,6 +87,17 @@ hypothesis.settings.register_profile("gpde", derandomize=True, deadline=None, ma
 hypothesis.settings.load_profile("gpde")
 
 
+# A file stays in one process (see the Makefile): the longest come first, so that none is left to one process at the end.
+LONGEST = (
+    "test_mini_batch", "test_benchmarks", "test_examples", "test_consensus", "test_nested_derivatives", "test_gallery",
+    "test_reproduce", "test_checks", "test_kernels",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 def pytest_collection_finish():
     """Modules and tests stay to the end: the search for garbage passes over them, and JAX makes little else while it traces."""
     gc.collect()

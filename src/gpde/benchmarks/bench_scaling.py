@@ -21,6 +21,7 @@ def main(quick: bool = False) -> Drawn:
             [
                 *("elliptic", "--method", "consensus", "--linear-solver", "schwarz"),
                 *("--num-interior", str(size), "--num-boundary", str(size // 25), "--num-patches", str(size // 8)),
+                *(("--batch-size", "24") if quick else ()),
             ]
         )
         rows.append(
