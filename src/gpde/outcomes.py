@@ -45,6 +45,10 @@ class Outcome(enum.Enum):
         "failed: a value became infinite or NaN; the last good iterate is kept. "
         "Check that the equations are finite for every value of the unknown (log, sqrt, division), or start closer"
     )
+    DIVERGED = (
+        "failed: the values grew from sweep to sweep without end; an iterate from before is kept. Batches know too little of "
+        "each other here: take larger ones (`batch_size`), `method=gpde.Consensus()` or `gpde.FullBatch()`"
+    )
     INTERRUPTED = "interrupted; what was reached is kept"
 
 
@@ -71,7 +75,8 @@ class Result:
     @property
     def failed(self) -> bool:
         """True where no trustworthy iterate was reached."""
-        return self.outcome in (Outcome.NOT_POSITIVE_DEFINITE, Outcome.DEGENERATE, Outcome.NOT_FINITE)
+        failures = (Outcome.NOT_POSITIVE_DEFINITE, Outcome.DEGENERATE, Outcome.NOT_FINITE, Outcome.DIVERGED)
+        return self.outcome in failures
 
     def __str__(self) -> str:
         steps = f"{self.num_steps} step{'' if self.num_steps == 1 else 's'}"

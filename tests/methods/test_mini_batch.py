@@ -387,17 +387,19 @@ def test_an_equation_that_is_not_finite_ends_the_run_with_the_right_advice():
     assert np.isfinite(solution(np.linspace(0, 1, 9)[:, None])).all()
 
 
-def test_values_that_become_infinite_end_the_run_and_the_last_good_ones_are_kept(monkeypatch):
+@pytest.mark.parametrize(("spoiled", "outcome"), [(np.inf, Outcome.NOT_FINITE), (1e13, Outcome.DIVERGED)])
+def test_values_that_grow_without_end_end_the_run_and_the_last_good_ones_are_kept(monkeypatch, spoiled, outcome):
     # What a step checks of itself makes this hard to reach: here a call spoils one value after the first ten steps.
     def spoiling(problem, factors, steps, progress, num_groups, *rest):
         calls.append(1)
         done = original(problem, factors, steps, progress, num_groups, *rest)
-        return done if len(calls) < 3 else done._replace(values=done.values.at[3].set(jnp.inf))
+        return done if len(calls) < 3 else done._replace(values=done.values.at[3].set(spoiled))
 
     calls, original = [], mini_batch.take_steps
     monkeypatch.setattr(mini_batch, "take_steps", spoiling)
     solution = small_run(MiniBatch(batch_size=6, num_steps=500, proximal_weight=10.0))
-    assert solution.result.outcome is Outcome.NOT_FINITE
+    assert solution.result.outcome is outcome
+    assert solution.result.failed
     assert solution.result.num_steps == 10
     assert np.isfinite(solution.latent).all()
     assert np.any(solution.latent)

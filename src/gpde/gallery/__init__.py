@@ -44,20 +44,21 @@ class Entry:
         return importlib.import_module(f"gpde.gallery.{self.name.replace('-', '_')}").build(**parameters)
 
 
+_ALL = ("full-batch", "consensus", "mini-batch")
 _ENTRIES = (
     Entry(
         name="elliptic",
         summary="nonlinear elliptic equation on the unit square, solution of two frequencies",
         equation="-Δu + u³ = f,  u = 0 on the boundary",
         parameters={"amplitude": Parameter(4.0, "weight of the fast part sin 4πx sin 4πy of the solution")},
-        methods=("full-batch", "consensus", "mini-batch"),
+        methods=_ALL,
     ),
     Entry(
         name="burgers",
         summary="viscous Burgers' equation, a sine that steepens into a front",
         equation="u_t + u u_x - ν u_xx = 0,  u(0, x) = -sin πx,  u(t, ±1) = 0",
         parameters={"viscosity": Parameter(0.02, "ν, the width of the front")},
-        methods=("full-batch", "consensus", "mini-batch"),
+        methods=_ALL,
         accuracy=1e-3,  # fronts
     ),
     Entry(
@@ -65,6 +66,7 @@ _ENTRIES = (
         summary="regularised eikonal equation, the distance to the sides of the unit square",
         equation="|∇u|² = 1 + ε Δu,  u = 0 on the boundary",
         parameters={"epsilon": Parameter(0.1, "ε, how far the ridges are rounded")},
+        methods=_ALL,
         accuracy=1e-3,  # ridges
     ),
     Entry(
@@ -72,7 +74,7 @@ _ENTRIES = (
         summary="Poisson's equation on the unit square with boundary values, linear",
         equation="-Δu = f,  u = g on the boundary",
         parameters={},
-        methods=("full-batch", "consensus", "mini-batch"),
+        methods=_ALL,
     ),
     Entry(
         name="helmholtz",
@@ -91,14 +93,14 @@ _ENTRIES = (
         summary="nonlinear elliptic equation on the unit cube",
         equation="-Δu + u³ = f,  u = 0 on the boundary",
         parameters={},
-        methods=("full-batch", "consensus", "mini-batch"),
+        methods=_ALL,
     ),
     Entry(
         name="elliptic-disk",
         summary="nonlinear elliptic equation on the unit disk with Robin's condition",
         equation="-Δu + u³ = f,  ∂u/∂n + αu = g on the rim",
         parameters={"exchange": Parameter(2.0, "α, how much the rim gives off")},
-        methods=("full-batch", "consensus", "mini-batch"),
+        methods=_ALL,
     ),
     Entry(
         name="monge-ampere",
@@ -111,7 +113,7 @@ _ENTRIES = (
         summary="Bratu's equation, its parameter unknown and its height given: both branches",
         equation="u'' + λ eᵘ = 0,  λ' = 0,  u(0) = u(1) = 0,  u(½) = s",
         parameters={"height": Parameter(2.0, "s, small on the lower branch, beyond 1.187 on the upper one")},
-        methods=("full-batch", "consensus", "mini-batch"),
+        methods=_ALL,
     ),
     Entry(
         name="kovasznay",
@@ -132,6 +134,7 @@ _ENTRIES = (
         summary="Allen-Cahn equation on a circle, phases that part",
         equation="u_t = ν u_xx + 5(u - u³),  u(0, x) = f,  periodic",
         parameters={"diffusion": Parameter(0.02, "ν, the square of the width of fronts")},
+        methods=_ALL,
         accuracy=1e-3,  # fronts
     ),
     Entry(
@@ -139,6 +142,7 @@ _ENTRIES = (
         summary="Gray-Scott equations on a circle, two substances that react",
         equation="u_t = D u_xx - uv² + F(1 - u),  v_t = E v_xx + uv² - (F + k)v,  periodic",
         parameters={"feed": Parameter(0.04, "F, how fast u is fed"), "kill": Parameter(0.06, "k, how fast v is taken away")},
+        methods=_ALL,
         accuracy=1e-3,  # fronts
     ),
     Entry(
@@ -153,12 +157,14 @@ _ENTRIES = (
         summary="heat equation on an L, in time",
         equation="u_t - Δu = f,  u = g at the start and on the boundary",
         parameters={},
+        methods=_ALL,
     ),
     Entry(
         name="eikonal-hole",
         summary="regularised eikonal equation on a polygon with a hole, the first arrival of three fronts",
         equation="|∇u|² = 1 + ε Δu,  u = g on the boundary",
         parameters={"epsilon": Parameter(0.2, "ε, how far the ridges are rounded")},
+        methods=_ALL,
     ),
     Entry(
         name="burgers-inverse",

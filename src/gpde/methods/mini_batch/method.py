@@ -303,8 +303,8 @@ class MiniBatch(AbstractMethod):
                     sweeps += [] if sweep is None else [sweep]
                 start = stop
             values, _, raised, record = jax.block_until_ready(progress)
-        if not np.isfinite(values).all():
-            return state, {"num_steps": 0}, Outcome.NOT_FINITE
+        if (failure := work.failure(values)) is not None:
+            return state, {"num_steps": 0}, failure
         losses = np.concatenate([state.losses, np.asarray(record.loss)[: start - first]])
         state = state._replace(values=values, losses=losses, output=output, phase=phase)
         if work.batches is not None:

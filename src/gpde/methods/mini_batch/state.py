@@ -13,6 +13,10 @@ from gpde.methods.mini_batch.going_on import Earlier
 from gpde.methods.mini_batch.proximal import ProximalProblem
 from gpde.methods.mini_batch.raising import Course, Phase
 from gpde.methods.mini_batch.rungs import Rung, rungs
+from gpde.outcomes import Outcome
+
+# In units of prior standard deviations: no solution has such values.
+_LARGEST_VALUE = 1e12
 
 
 @dataclasses.dataclass
@@ -37,6 +41,12 @@ class Work:
             return rows, np.asarray(self.batches)[rows.first : rows.first + rows.num]
         (rung,), batches = rungs(self.coordinates, np.asarray(self.problem.table.part), batch_size, nested=False)
         return rung.rows, batches
+
+    def failure(self, values: Float[Array, "points operators"]) -> Outcome | None:
+        """How a run with these values ends, if they are none to go on from."""
+        if not np.isfinite(values).all():
+            return Outcome.NOT_FINITE
+        return Outcome.DIVERGED if np.any(np.abs(values) > _LARGEST_VALUE * np.sqrt(self.problem.nugget_scale)) else None
 
 
 class State(NamedTuple):
