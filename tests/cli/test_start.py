@@ -41,7 +41,6 @@ def test_the_second_command_reads_what_the_first_has_compiled_and_gives_the_same
     again, same, kept_then = solve(tmp_path, home)
     assert len(kept) > 10
     assert kept_then == kept  # nothing was compiled that had not been
-    assert again["seconds"]["compile"] < first["seconds"]["compile"]
     assert again["errors"] == first["errors"]
     assert all(np.array_equal(solution[name], same[name]) for name in solution)
 
