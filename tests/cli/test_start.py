@@ -31,7 +31,8 @@ def solve(folder, home):
     with np.load(folder / "solution.npz") as file:
         arrays = {name: array for name, array in file.items() if name != "header"}
     report = json.loads(ended.stdout)
-    assert 0.95 * took < report["seconds"]["total"] < took  # the rest is writing the report, and going
+    # What is missing is writing the report, and going; `gpde bench clock` says how little that is when nothing else runs.
+    assert 0.75 * took < report["seconds"]["total"] < took
     return report, arrays, kept
 
 
