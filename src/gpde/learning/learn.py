@@ -45,6 +45,8 @@ _ROUGH_NUGGET = 1e-9
 # Lengthscales that changed by less need no other linearisation.
 _SETTLED = 0.2
 _POLISH_TRIES = 8
+# So few are looked at all together whatever the method.
+_FEW_POINTS = 300
 
 
 def learn_on(
@@ -115,7 +117,7 @@ def _learned(
         theta = reached
         if collocation.linear or moved < _SETTLED:
             break
-    if isinstance(method, FullBatch):
+    if isinstance(method, FullBatch) or collocation.num_points <= _FEW_POINTS:
         current = shape.at(jnp.asarray(theta))
         if not collocation.linear and round_ == _MAX_ROUNDS:
             rough = equations.solved(current, rough)

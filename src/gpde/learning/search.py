@@ -18,6 +18,7 @@ _NUM_SWEEPS = 3
 _DIFFERENCE = 0.02
 # Of the last look: factors on lengthscales, until none of them helps.
 _POLISH = np.log(1.4)
+_SHORTER = np.array([1.0, 1 / 4, 1 / 16, 1 / 64])
 
 
 class Tried(NamedTuple):
@@ -96,7 +97,8 @@ def descend(
         rows = generator.permutation(len(patches))[:batch_size]
         around = np.concatenate([theta + _DIFFERENCE * eye, theta - _DIFFERENCE * eye])
         found = np.array([t.score for t in _evaluate("gradient", shape, around, patches[rows], nugget)])
-        slope = (found[: len(theta)] - found[len(theta) :]) / (2 * _DIFFERENCE)
+        with np.errstate(invalid="ignore"):  # infinite on both sides
+            slope = (found[: len(theta)] - found[len(theta) :]) / (2 * _DIFFERENCE)
         # Where one side has no likelihood the way leads to the other; where neither has, nothing is known.
         slope = np.where(np.isnan(slope), 0.0, np.clip(slope, -1e3, 1e3))
         update, state = optimizer.update(jnp.asarray(slope), state)
@@ -110,14 +112,18 @@ def descend(
 def polish(
     shape: Shape, theta: Float[np.ndarray, " parameters"], batch: Patches, nugget: float, limits: Limits, max_tries: int
 ) -> list[Tried]:
-    """All lengthscales, then those of each coordinate, by the same factor as long as that helps."""
+    """All lengthscales, then those of each coordinate, by the same factor as long as that helps.
+
+    Patches that see one end of the domain may take a solution for flat: all points are asked about much shorter ones first.
+    """
     num = shape.num_lengthscales
     every = np.zeros(len(theta))
     every[:num] = 1.0
     directions = [sign * d for d in (every, *(np.eye(len(theta))[:num] if num > 1 else [])) for sign in (-1.0, 1.0)]
-    tried = _evaluate("all points", shape, limits.clip(theta)[None], batch, nugget)
-    best = tried[0]
-    failed = 0
+    starts = limits.clip(theta + np.log(_SHORTER)[:, None] * every)
+    tried = _evaluate("all points", shape, starts, batch, nugget)
+    best = min(tried, key=lambda t: t.score)
+    failed, max_tries = 0, max_tries + len(tried)
     while directions and failed < len(directions) and len(tried) < max_tries:
         step = _POLISH * directions[failed]
         found = _evaluate("all points", shape, limits.clip(best.theta + step)[None], batch, nugget)[0]

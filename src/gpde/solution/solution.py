@@ -127,10 +127,10 @@ class Solution:
     def amplitude(self) -> float:
         """What `std` has to be multiplied with for its own residuals, at points left out, to be as large as it expects."""
         if self.problem is None:
-            raise ValueError("`amplitude`: a file holds no equations; write `gpde.load(path, problem=...)`.")
+            raise ValueError("`error_estimate`, `std(calibrated=True)`: a file holds no equations; write `gpde.load(path, problem=...)`.")
         if not self.predictor.continuous:
             raise ValueError(
-                f"`amplitude`: the solution by {self.result.method} consists of pieces that need not fit together. Each meets "
+                f"`error_estimate`, `std(calibrated=True)`: the solution by {self.result.method} consists of pieces that need not fit together. Each meets "
                 "the equations, so that residuals say nothing of the error; use `FullBatch` or `Consensus`."
             )
         nugget, seed = self.result.nugget or 0.0, self.settings.get("seed", 0)
@@ -138,7 +138,13 @@ class Solution:
 
     def error_estimate(self) -> float:
         r"""About how far from the truth the solution is, in root mean square over the domain and all fields, from what is left
-        of the equations at points that the run did not use. It costs a `std`; within a factor of five as a rule."""
+        of the equations at points that the run did not use. It costs a `std`; within a factor of five as a rule. A run whose
+        equations do not hold at its own points has none, and neither has one by mini-batches."""
+        if self.result.outcome is Outcome.NOT_MET:
+            raise ValueError(
+                "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing of "
+                "the error then. See `solution.result`."
+            )
         scale = self.amplitude
         places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
         return float(scale * np.sqrt(np.mean(self.predictor.variances(self._identities, places))))

@@ -64,7 +64,8 @@ def learned_stretch(
         logs = _clipped(logs + np.log(factor) * directions[best], least, most)
     logs = logs[together].mean(axis=1)
     distance, near = index.nearest(centres, min(4, len(asked)))
-    weight = 1.0 / (distance + 1e-3 * np.mean(distance[:, -1]))
+    spacing = np.mean(distance[:, -1])
+    weight = 1.0 / (distance + (1e-3 * spacing if spacing > 0 else 1.0))  # a single patch has no spacing
     return np.exp(np.einsum("pk,pkd->pd", weight / weight.sum(axis=1, keepdims=True), logs[near]))
 
 

@@ -15,7 +15,7 @@ from gpde.methods.mini_batch.raising import Course, Phase
 from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.outcomes import Outcome
 
-# In units of prior standard deviations: no solution has such values.
+# Of a field, in units of its prior standard deviation: no solution has such values.
 _LARGEST_VALUE = 1e12
 
 
@@ -46,7 +46,9 @@ class Work:
         """How a run with these values ends, if they are none to go on from."""
         if not np.isfinite(values).all():
             return Outcome.NOT_FINITE
-        return Outcome.DIVERGED if np.any(np.abs(values) > _LARGEST_VALUE * np.sqrt(self.problem.nugget_scale)) else None
+        num_fields = self.problem.table.collocation.num_fields
+        largest = _LARGEST_VALUE * np.sqrt(self.problem.nugget_scale[:num_fields])
+        return Outcome.DIVERGED if np.any(np.abs(values[:, :num_fields]) > largest) else None
 
 
 class State(NamedTuple):
