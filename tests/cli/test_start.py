@@ -15,11 +15,28 @@ from gpde.cli import start
 TINY = ["poisson", "--num-interior", "20", "--num-boundary", "12", "--no-figure", "--quiet", "--json", "-"]
 
 
+# Every time that JAX looks for a program and finds it there: seconds would tell as much, where nothing else runs.
+COMMAND = """
+import jax
+from pathlib import Path
+
+def note(event, **_):
+    if event.endswith("compilation_cache/cache_hits"):
+        hits = Path("hits")
+        hits.write_text(hits.read_text() + "|")
+
+jax.monitoring.register_event_listener(note)
+from gpde.cli import main
+main()
+"""
+
+
 def solve(folder, home):
-    """A command of its own, with a cache folder of its own: what it printed and what it kept."""
+    """A command of its own, with a cache folder of its own: what it printed, what it kept and how often it found that."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     environment["XDG_CACHE_HOME"] = str(home)
-    command = [sys.executable, "-W", "error", "-c", "from gpde.cli import main; main()", "solve", *TINY]
+    command = [sys.executable, "-W", "error", "-c", COMMAND, "solve", *TINY]
+    (folder / "hits").write_text("")
     began = time.perf_counter()
     ended = subprocess.run(
         [*command, "--output", str(folder)], capture_output=True, text=True, check=False, cwd=folder, env=environment
@@ -33,15 +50,16 @@ def solve(folder, home):
     report = json.loads(ended.stdout)
     # What is missing is writing the report, and going; `gpde bench clock` says how little that is when nothing else runs.
     assert 0.75 * took < report["seconds"]["total"] < took
-    return report, arrays, kept
+    return report, arrays, kept, len((folder / "hits").read_text())
 
 
 def test_the_second_command_reads_what_the_first_has_compiled_and_gives_the_same_bits(tmp_path):
     home = tmp_path / "cache"
-    first, solution, kept = solve(tmp_path, home)
-    again, same, kept_then = solve(tmp_path, home)
+    first, solution, kept, _ = solve(tmp_path, home)
+    again, same, kept_then, num_found = solve(tmp_path, home)
     assert len(kept) > 10
     assert kept_then == kept  # nothing was compiled that had not been
+    assert num_found >= len(kept)  # and every one of them was read
     assert again["errors"] == first["errors"]
     assert all(np.array_equal(solution[name], same[name]) for name in solution)
 
