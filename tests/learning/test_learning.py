@@ -38,6 +38,36 @@ def dense_covariance(x: np.ndarray, coefficients: np.ndarray, lengthscale: float
     return a[:, None] * gauss * a + (a[:, None] * b + b[:, None] * a) * second + b[:, None] * fourth * b
 
 
+def test_a_kernel_whose_nugget_drowns_exact_equations_pays_for_what_it_leaves_unmet():
+    x, nugget = np.linspace(0, 1, 8), 1e-2
+    coefficients, rhs = np.stack([np.ones(8), np.zeros(8)], axis=1), np.arange(8) % 2.0
+    shape = Shape((gpde.Gaussian([2.0]),), 1, every_amplitude=False)
+    found, _ = scores(shape, jnp.asarray(shape.theta)[None], patches_of(x, coefficients, rhs), jnp.asarray(nugget))
+    prior = dense_covariance(x, coefficients, 2.0)
+    whole = prior + nugget * np.eye(8)
+    unmet = np.sum((rhs - prior @ np.linalg.solve(whole, rhs)) ** 2) / np.sum(rhs**2)
+    likelihood = 0.5 * np.log(rhs @ np.linalg.solve(whole, rhs) / 8) + 0.5 * np.linalg.slogdet(whole)[1] / 8
+    assert unmet > 0.4  # the flat kernel takes 0, 1, 0, 1, ... for noise
+    assert found[0] == pytest.approx(likelihood + np.log1p(unmet / 1e-6), rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.05])
+def test_an_equation_with_zero_on_its_right_is_not_taken_for_flat(epsilon: float):
+    # Patches see one end of the interval, and a constant meets what they see.
+    problem = gpde.Problem(
+        gpde.Box(0.0, 1.0),
+        {
+            "interior": lambda u, x: epsilon * gpde.partial(u, 0, 0)(x) + gpde.partial(u, 0)(x),
+            "left": lambda u, x: u(x),
+            "right": lambda u, x: u(x) - 1,
+        },
+    )
+    solution = gpde.solve(problem, num_interior=100, num_boundary=2)
+    x = np.linspace(0, 1, 60)
+    assert solution.result.successful
+    np.testing.assert_allclose(solution(x[:, None]), np.expm1(-x / epsilon) / np.expm1(-1 / epsilon), atol=1e-4)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.04])
 def test_the_likelihood_is_that_of_a_normal_distribution(noise: float):
     generator = np.random.default_rng(0)
@@ -56,8 +86,11 @@ def test_the_likelihood_is_that_of_a_normal_distribution(noise: float):
     quadratic = rhs @ np.linalg.solve(best**2 * covariance, rhs)
     expected = (0.5 * quadratic + 0.5 * np.linalg.slogdet(best**2 * covariance)[1]) / 12
     assert amplitude[0] == pytest.approx(best, rel=1e-6)
-    # Without noise a constant ½ is left out.
-    assert found[0] == pytest.approx(expected - (0 if noise else 0.5), rel=1e-6)
+    # Without noise a constant ½ is left out, and what a nugget leaves of exact equations is paid for: the test above.
+    left = nugget * np.diag(dense_covariance(x, coefficients, 0.15)) * np.linalg.solve(covariance, rhs)
+    unit = np.diag(dense_covariance(x, coefficients, 0.15))
+    unmet = 0.0 if noise else np.log1p(np.sum(left**2 / unit) / np.sum(rhs**2 / unit) / 1e-6)
+    assert found[0] == pytest.approx(expected - (0 if noise else 0.5) + unmet, rel=1e-6)
 
 
 def test_points_without_an_equation_say_nothing():

@@ -40,6 +40,8 @@ from gpde.solution.tables import frame_points
 
 # Points over the domain at which the error is estimated.
 _NUM_ESTIMATED = 256
+# Who asks for the amplitude of error bars.
+_CALIBRATED = "`error_estimate`, `std(calibrated=True)`"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,11 +129,11 @@ class Solution:
     def amplitude(self) -> float:
         """What `std` has to be multiplied with for its own residuals, at points left out, to be as large as it expects."""
         if self.problem is None:
-            raise ValueError("`error_estimate`, `std(calibrated=True)`: a file holds no equations; write `gpde.load(path, problem=...)`.")
+            raise ValueError(f"{_CALIBRATED}: a file holds no equations; write `gpde.load(path, problem=...)`.")
         if not self.predictor.continuous:
             raise ValueError(
-                f"`error_estimate`, `std(calibrated=True)`: the solution by {self.result.method} consists of pieces that need not fit together. Each meets "
-                "the equations, so that residuals say nothing of the error; use `FullBatch` or `Consensus`."
+                f"{_CALIBRATED}: the solution by {self.result.method} consists of pieces that need not fit together. Each "
+                "meets the equations, so that residuals say nothing of the error; use `FullBatch` or `Consensus`."
             )
         nugget, seed = self.result.nugget or 0.0, self.settings.get("seed", 0)
         return left_out_amplitude(self.problem, self.predictor, tuple(self.kernels.values()), nugget, seed)
@@ -142,8 +144,8 @@ class Solution:
         equations do not hold at its own points has none, and neither has one by mini-batches."""
         if self.result.outcome is Outcome.NOT_MET:
             raise ValueError(
-                "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing of "
-                "the error then. See `solution.result`."
+                "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing "
+                "of the error then. See `solution.result`."
             )
         scale = self.amplitude
         places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
