@@ -16,7 +16,8 @@ class Outcome(enum.Enum):
     )
     NOT_AT_REST = (
         "not at rest: all `num_steps` were taken while the values still changed; the last iterate is kept. Take more steps, "
-        "or go on with this solution (`initial=`); or larger batches, where sweeps change little and do not end"
+        "or go on with this solution (`initial=`); or larger batches, where sweeps change little and do not end. Far from the "
+        "solution, `method=gpde.Consensus()` or `gpde.FullBatch()`"
     )
     STALLED = (
         "stalled: no step along the Gauss-Newton direction lowered the objective; the last iterate is kept. "
