@@ -190,6 +190,5 @@ def _normals(collocation: Collocation) -> Float[Array, "points dim"] | None:
     normals = [p.sites.normal for p in collocation.parts]
     if all(normal is None for normal in normals):
         return None
-    return jnp.concatenate(
-        [jnp.zeros_like(p.points) if n is None else n for p, n in zip(collocation.parts, normals, strict=True)]
-    )
+    known = [np.zeros(p.points.shape) if n is None else np.asarray(n) for p, n in zip(collocation.parts, normals, strict=True)]
+    return on_device(np.concatenate(known))

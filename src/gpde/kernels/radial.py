@@ -122,7 +122,7 @@ class AbstractRadial(AbstractKernel):
 
 # Every Gram matrix of every program has the same few pairs of operators, and the formula has dozens of operations: `jit` keeps
 # what was traced, and `inline` leaves it in the larger program as if it had been written there.
-@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
+@functools.partial(jax.jit, static_argnums=(1, 2), inline=False)
 def _traced_once(kernel: AbstractRadial, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Scalar:
     return kernel._covariance(left, right, x, y)
 

@@ -26,6 +26,7 @@ from gpde.learning.learned import Learning
 from gpde.learning.likelihood import Patches
 from gpde.learning.search import Limits, Tried, descend, polish, scan, scored
 from gpde.learning.shape import Shape, scaled
+from gpde.machine.arrays import on_device
 from gpde.methods import AbstractMethod, FullBatch
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.methods.run import run
@@ -182,15 +183,15 @@ class _Equations:
             values = np.zeros((len(rows), table.num_operators))
             if rough is not None and rough.predictor is not None:
                 values = rough.predictor.values(table.operators, np.asarray(table.points)[rows])
-        coefficients, rhs = _linearized(table, jnp.asarray(rows), jnp.asarray(values))
+        coefficients, rhs = _linearized(table, on_device(rows), on_device(values))
         return Patches(
             operators=table.operators,
             noisy=bool(np.any(self.collocation.noisy)),
-            points=table.points[members],
-            coefficients=coefficients[place],
-            rhs=rhs[place],
-            noise_variance=table.noise_variance[members],
-            used=table.has_equation[members],
+            points=on_device(np.asarray(table.points)[members]),
+            coefficients=on_device(np.asarray(coefficients)[place]),
+            rhs=on_device(np.asarray(rhs)[place]),
+            noise_variance=on_device(np.asarray(table.noise_variance)[members]),
+            used=on_device(np.asarray(table.has_equation)[members]),
         )
 
 

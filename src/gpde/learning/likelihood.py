@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels, block, share_a_field
 from gpde.learning.shape import Shape
+from gpde.machine.arrays import on_device
 
 # The share of what exact equations say that a nugget may leave unmet: a thousandth of each, squared.
 _UNMET = 1e-6
@@ -46,7 +47,7 @@ class Patches(eqx.Module):
         return self.points.shape[0]
 
     def __getitem__(self, rows: Int[np.ndarray, " some"]) -> "Patches":
-        return jax.tree.map(lambda leaf: leaf[rows], self)
+        return jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[rows]), self)
 
 
 class Evidence(NamedTuple):

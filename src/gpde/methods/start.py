@@ -57,7 +57,9 @@ class Start(NamedTuple):
 
     def on_all(self, size: int) -> Float[Array, " size"]:
         """Its weights on all functionals, most of them zero."""
-        return jnp.zeros(size).at[self.places].set(self.weights)
+        weights = np.zeros(size)
+        weights[self.places] = self.weights
+        return on_device(weights)
 
 
 def linear_start(setup: Setup) -> Start | None:

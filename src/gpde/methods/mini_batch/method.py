@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import point_table, table_operators
 from gpde.domains.sampling import generator
+from gpde.machine.arrays import on_device
 from gpde.machine.threads import one_blas_thread
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, round_down
 from gpde.methods.mini_batch import metrics, schedules
@@ -244,11 +245,11 @@ class MiniBatch(AbstractMethod):
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         setup, problem, table = work.setup, work.problem, work.problem.table
         given = table.gather(starting_latent(setup) if latent is None else jnp.asarray(latent))
-        values = eqx.filter_jit(problem.retract)(jnp.arange(table.num_points), given)
-        values = jnp.where(jnp.isfinite(values), values, given)  # an equation that is not finite here: the run will tell
+        found = np.asarray(eqx.filter_jit(problem.retract)(on_device(np.arange(table.num_points)), given))
+        values = on_device(np.where(np.isfinite(found), found, given))  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
-        raised = jnp.zeros(table.num_points if work.batches is None else len(work.batches), dtype=int)
+        raised = on_device(np.zeros(table.num_points if work.batches is None else len(work.batches), dtype=int))
         phase = None if work.course is None else work.course.begin(values, given=latent is not None)
         return State(values, np.zeros(0), raised, None, seed, phase=phase)
 
@@ -278,9 +279,9 @@ class MiniBatch(AbstractMethod):
         size, first = math.ceil(self.num_steps / _NUM_CALLS), state.num_steps
         last = min(first + size, self.num_steps)
         nugget, output, phase = jnp.asarray(self.start_nugget(work.setup)), state.output, state.phase
-        raised = state.raised if work.batches is not None else jnp.zeros(size, dtype=int)
-        found = jnp.ones(len(state.values), dtype=bool) if phase is None else phase.found
-        progress = Stepped(state.values, found, raised, Record(jnp.zeros(size), jnp.zeros(size, dtype=int)))
+        raised = state.raised if work.batches is not None else on_device(np.zeros(size, dtype=int))
+        found = on_device(np.ones(len(state.values), dtype=bool)) if phase is None else phase.found
+        progress = Stepped(state.values, found, raised, Record(on_device(np.zeros(size)), on_device(np.zeros(size, dtype=int))))
         table, rows = self._drawn(work, state, first, size)
         start, weight, sweeps, converged = first, 0.0, [], False
         with one_blas_thread():

@@ -24,6 +24,7 @@ from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Functionals, Kernels, covariance, gram, pair_covariance
 from gpde.linalg.cholesky import half_solve, large_factor
 from gpde.linalg.escalation import nugget_levels
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.mini_batch.local_functions import evaluated
 from gpde.methods.mini_batch.proximal import ProximalProblem
@@ -50,20 +51,7 @@ class Seen(eqx.Module):
         problem: ProximalProblem, values: Float[Array, "points operators"], which: Int[np.ndarray, " seen"], batch_size: int
     ) -> "Seen":
         """The equations of a problem at some of its points, linearised at values."""
-        table, points = problem.table, jnp.asarray(which)
-        unit = jnp.ones((table.num_operators, len(which)))
-        psi, residual = eqx.filter_jit(problem.linearized)(points, values[points], unit)
-        # After a run that failed there may be equations that are no numbers: they tell nothing.
-        finite = (jnp.all(jnp.isfinite(psi), axis=1) & jnp.isfinite(residual)).T
-        variance = table.noise_variance[points]
-        # A relaxed equation has the weight 1/M of its batch, not of all points.
-        noise = jnp.where(variance > 0, variance, 0.0 if problem.eliminate else problem.regularization * batch_size)
-        return Seen(
-            points=table.points[points],
-            active=table.active[points],
-            coefficients=jnp.where(finite[:, :, None], psi.transpose(2, 0, 1), 0.0),
-            noise=jnp.where(table.has_equation[points] & finite, noise, 1.0),
-        )
+        return _seen(problem, values, on_device(which), batch_size)
 
     def functionals(self, operators: tuple[LinearOperator, ...]) -> Functionals:
         return Functionals(operators, (self.points,) * len(operators))
@@ -74,6 +62,25 @@ class Seen(eqx.Module):
         blocks = columns.reshape(num_operators, num_points, -1)
         used = jnp.where(self.active[:, None, :], self.coefficients, 0.0)
         return jnp.einsum("ped,dpc->epc", used, blocks).reshape(num_equations * num_points, -1)
+
+
+@eqx.filter_jit
+def _seen(
+    problem: ProximalProblem, values: Float[Array, "points operators"], points: Int[Array, " seen"], batch_size: int
+) -> Seen:
+    table, unit = problem.table, jnp.ones((problem.table.num_operators, len(points)))
+    psi, residual = problem.linearized(points, values[points], unit)
+    # After a run that failed there may be equations that are no numbers: they tell nothing.
+    finite = (jnp.all(jnp.isfinite(psi), axis=1) & jnp.isfinite(residual)).T
+    variance = table.noise_variance[points]
+    # A relaxed equation has the weight 1/M of its batch, not of all points.
+    noise = jnp.where(variance > 0, variance, 0.0 if problem.eliminate else problem.regularization * batch_size)
+    return Seen(
+        points=table.points[points],
+        active=table.active[points],
+        coefficients=jnp.where(finite[:, :, None], psi.transpose(2, 0, 1), 0.0),
+        noise=jnp.where(table.has_equation[points] & finite, noise, 1.0),
+    )
 
 
 class LocalPredictor(AbstractPredictor):

@@ -11,12 +11,14 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.collocation.neighbours import NeighbourIndex
 from gpde.collocation.point_table import PointTable
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.factor_cache import FactorCache
 from gpde.methods.mini_batch.proximal import Anchors, ProximalProblem
 from gpde.methods.mini_batch.rungs import Rung, refined
@@ -67,7 +69,7 @@ class Course:
         to hold on to."""
         alone = self.rungs[-1].rows.num == 1
         weight = 0.0 if alone else self.raising.first * float(self.problem.regularization)
-        found = jnp.full(len(values), given)
+        found = on_device(np.full(len(values), given))
         return Phase(0 if given else len(self.rungs) - 1, weight, 0, 0, 0, 0, found, self._fields(values), None)
 
     def rung(self, phase: Phase) -> Rung:
@@ -100,11 +102,13 @@ class Course:
             done |= phase.num_sweeps_here + 1 >= _SWEEPS_ON_COARSE
         if done and phase.finer:
             values = self._on_finer(phase, values)
-            found = found.at[self.rungs[-phase.finer].points].set(True)
+            known = np.array(found)
+            known[self.rungs[-phase.finer].points] = True
+            found = on_device(known)
             after = Phase(phase.finer - 1, phase.weight, phase.num_sweeps + 1, 0, 0, 0, found, self._fields(values), None)
             return after, values, told, False
         raised = not travelling and not done
-        if raised or not bool(jnp.all(phase.found[self.rung(phase).points])):
+        if raised or not np.asarray(phase.found)[self.rung(phase).points].all():
             change = None  # a sweep from nothing, or at another weight, has no direction that the next could go on in
         weight = min(phase.weight * self.raising.factor, largest) if raised else phase.weight
         here, num_raises = phase.num_sweeps_here + 1, phase.num_raises + raised
@@ -116,11 +120,9 @@ class Course:
     ) -> tuple[Float[Array, "points fields"], float, bool]:
         """The change over a sweep, its root mean square relative to the size of each field, and whether it went on with the one
         before."""
-        own, fields = jnp.asarray(self.rung(phase).points), self._fields(values)
-        size = jnp.sqrt(jnp.mean(fields[own] ** 2, axis=0))
-        change, unit = fields - phase.values, jnp.where(size > 0, size, 1.0)[None]
-        moved = float(jnp.sqrt(jnp.mean((change[own] / unit) ** 2)))
-        return change, moved, phase.change is None or float(jnp.sum(change * phase.change / unit**2)) > 0
+        own, fields = on_device(self.rung(phase).points), self._fields(values)
+        change, moved, along = _compared(own, fields, phase.values, phase.change)
+        return change, float(moved), along is None or float(along) > 0
 
     def on_finest(self, phase: Phase, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
         """Values at all points, predicted from those of the set of points that a run is on."""
@@ -140,6 +142,20 @@ class Course:
     def _fields(self, values: Float[Array, "points operators"]) -> Float[Array, "points fields"]:
         """The values of the fields: the first of a point's latent values."""
         return values[:, : self.problem.table.collocation.num_fields]
+
+
+@jax.jit
+def _compared(
+    own: Int[Array, " some"],
+    fields: Float[Array, "points fields"],
+    before: Float[Array, "points fields"],
+    earlier: Float[Array, "points fields"] | None,
+) -> tuple[Float[Array, "points fields"], Float[Array, ""], Float[Array, ""] | None]:
+    """The change of the fields, its root mean square at some points, and its product with an earlier one."""
+    size = jnp.sqrt(jnp.mean(fields[own] ** 2, axis=0))
+    change, unit = fields - before, jnp.where(size > 0, size, 1.0)[None]
+    moved = jnp.sqrt(jnp.mean((change[own] / unit) ** 2))
+    return change, moved, None if earlier is None else jnp.sum(change * earlier / unit**2)
 
 
 def depth(coordinates: Float[np.ndarray, "points coordinates"], table: PointTable) -> Float[np.ndarray, " points"] | None:

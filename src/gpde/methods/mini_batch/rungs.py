@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from gpde.collocation.cover import spread_centres
 from gpde.collocation.neighbours import NeighbourIndex
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.factor_cache import BatchRange, Factors
 from gpde.methods.mini_batch.local_functions import evaluated, local_weights
 from gpde.methods.mini_batch.proximal import ProximalProblem
@@ -93,5 +94,7 @@ def refined(
         np.asarray(table.points)[new], centre if num > 1 else np.zeros_like(centre),
     )  # fmt: skip
     found = np.where(np.asarray(table.active)[new], np.where(np.isfinite(found), found, np.asarray(values)[new]), 0.0)
-    retracted = eqx.filter_jit(problem.retract)(jnp.asarray(new), jnp.asarray(found))
-    return values.at[new].set(jnp.where(jnp.isfinite(retracted), retracted, found))
+    retracted = np.asarray(eqx.filter_jit(problem.retract)(on_device(new), on_device(found)))
+    after = np.array(values)
+    after[new] = np.where(np.isfinite(retracted), retracted, found)
+    return on_device(after)
