@@ -8,13 +8,18 @@ import gc
 import inspect
 import os
 import signal
+import types
+import typing
 from pathlib import Path
 
-# The environment, so that the subprocesses of tests do the same: draw without a screen, and share compiled programs with this
-# run and the next one (`make clean` deletes them). Before jax, which reads these when it is imported.
-os.environ["MPLBACKEND"] = "Agg"
+# The environment, so that the subprocesses of tests do the same. Before jax, which reads it when it is imported.
+os.environ["MPLBACKEND"] = "Agg"  # draw without a screen
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # small matrices, and the other cores have tests of their own
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+# Compiled programs are kept for the next run where a folder is named for them: to ask for and to write them takes a twentieth
+# of the time of a run, in which one in thirty is found. `JAX_COMPILATION_CACHE_DIR=.pytest_cache/programs make test`, say.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")  # not the user's
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # of the others a test has dozens: to keep them costs more
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # A test runs a program a few times, on small arrays: compiling is what takes time, a third of it without optimisation.
@@ -31,6 +36,9 @@ import hypothesis
 import jax
 import jaxtyping
 import pytest
+from beartype.roar import BeartypeCallHintViolation
+from hypothesis.internal.conjecture import providers
+from jax._src.interpreters import mlir
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, which some of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,8 +48,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 def decorated_once(decorate):
-    """`jaxtyped`, with which the types of every function of gpde are checked, once for each function within a function and not
-    whenever the one around it is called: that takes a millisecond, and a third of the time of some tests."""
+    """`jaxtyped`, with which the types of every function of gpde are checked, when a function is first called; those within a
+    function once for all calls of the one around them. To decorate one takes a millisecond: half of the time to import gpde,
+    and a third of that of some tests."""
     checks = {}
 
     def is_local(thing):
@@ -51,8 +60,10 @@ def decorated_once(decorate):
         if target is None:
             return functools.partial(decorator, **options)
         # A class within a function is another one with each call, and so are the checks that name it.
-        if not inspect.isfunction(target) or not is_local(target) or any(map(is_local, target.__annotations__.values())):
+        if not inspect.isfunction(target) or any(map(is_local, target.__annotations__.values())):
             return decorate(target, **options)
+        if not is_local(target):
+            return checked_quickly(target, decorate, **options)
         if target.__code__ not in checks:
             checks[target.__code__] = decorate(caller_of(target), **options)
         checked = checks[target.__code__]
@@ -64,6 +75,45 @@ def decorated_once(decorate):
         return function
 
     return decorator
+
+
+def checked_quickly(target, decorate, *, typechecker):
+    """A function whose arguments and value are checked by one call of the type checker and not by the three of `jaxtyped`,
+    which is asked for its words where a type is wrong."""
+    shapes = jaxtyping.jaxtyped("context")
+    checked = None
+
+    @functools.wraps(target)
+    def function(*arguments, **named):
+        nonlocal checked
+        if checked is None:
+            checked = typechecker(with_known_names(target))
+        with shapes:
+            try:
+                return checked(*arguments, **named)
+            except BeartypeCallHintViolation as error:
+                wrong = error
+        decorate(target, typechecker=typechecker)(*arguments, **named)
+        raise wrong
+
+    return function
+
+
+def with_known_names(target):
+    """The function with types in the place of their names, and without those that are known to a reader alone."""
+
+    def known(annotation):
+        try:
+            return typing.get_type_hints(types.SimpleNamespace(__annotations__={"it": annotation}), target.__globals__)["it"]
+        except NameError:
+            return typing.Any
+
+    copy = types.FunctionType(target.__code__, target.__globals__, target.__name__, target.__defaults__, target.__closure__)
+    functools.update_wrapper(copy, target)
+    del copy.__dict__["__wrapped__"]
+    copy.__kwdefaults__ = target.__kwdefaults__
+    copy.__annotations__ = {name: known(annotation) for name, annotation in target.__annotations__.items()}
+    return copy
 
 
 def caller_of(target):
@@ -82,9 +132,14 @@ def caller_of(target):
 
 jaxtyping.jaxtyped = decorated_once(jaxtyping.jaxtyped)
 
+# All programs are written in one context of MLIR: to make one for each, as JAX does, takes a third of the time of a small one.
+mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+
 # Deterministic: a failure seen once is seen again. No deadline, since the first example pays for compilation.
 hypothesis.settings.register_profile("gpde", derandomize=True, deadline=None, max_examples=25, database=None)
 hypothesis.settings.load_profile("gpde")
+# Nor may examples depend on the numbers in the sources that happen to be imported, which take seconds to read.
+providers.is_local_module_file = lambda path: False
 
 
 # A file stays in one process (see the Makefile): the longest come first, so that none is left to one process at the end.

@@ -6,6 +6,7 @@ precision: what is compared is what a user reads.
 
 # pyright: reportArgumentType=false, reportUndefinedVariable=false
 
+import functools
 import json
 import os
 import re
@@ -57,13 +58,16 @@ def problem(**changes):
     return Problem(**{"domain": SQUARE, "equations": {"interior": poisson, "boundary": zero}, **changes})
 
 
+plain = functools.cache(problem)
+
+
 def inside(equation, **changes):
     return problem(equations={"interior": equation}, **changes)
 
 
 def solve(of=None, kernel=None, **changes):
     settings = {"num_interior": 6, "num_boundary": 4, **changes}
-    return gpde.solve(problem() if of is None else of, Gaussian(0.3) if kernel is None else kernel, **settings)
+    return gpde.solve(plain() if of is None else of, Gaussian(0.3) if kernel is None else kernel, **settings)
 
 
 def data(points=PLACES, values=(1.0, 2.0, 3.0), **changes):

@@ -38,8 +38,9 @@ def run(*arguments):
 
 def command_in_this_process(command, **_):
     """Stands for `subprocess.run` of a `gpde` command."""
+    before = jax.config.values["jax_enable_compilation_cache"]
     finished = run(*command[3:])
-    jax.config.update("jax_enable_compilation_cache", True)  # which `--no-cache` turned off, for its own process
+    jax.config.update("jax_enable_compilation_cache", before)  # which `--no-cache` turned off, for its own process
     assert not isinstance(finished.exception, Exception), finished.exception
     return subprocess.CompletedProcess(command, finished.exit_code, finished.stdout, finished.stderr)
 

@@ -69,6 +69,7 @@ def unset():
     """JAX as a command finds it, and afterwards as it was."""
     before = {name: value for name, value in jax.config.values.items() if "cache" in name}
     jax.config.update("jax_compilation_cache_dir", None)
+    jax.config.update("jax_enable_compilation_cache", True)
     yield
     for name, value in before.items():
         jax.config.update(name, value)

@@ -116,11 +116,11 @@ STRIP = gpde.SpaceTime(gpde.Box(0.0, 1.0), 0.0, 0.5)
 SQUARE = gpde.Box((0.0, 0.0), (1.0, 1.0))
 PROBLEMS = {
     "a circle": (
-        gpde.Problem(gpde.Box(0.0, 1.0), {"interior": of(reaction, ring)}, reference=ring),
+        lambda: gpde.Problem(gpde.Box(0.0, 1.0), {"interior": of(reaction, ring)}, reference=ring),
         Gaussian(0.2, period={0: 1.0}), 60, 0, 16, 1e-5,
     ),
     "a cylinder": (
-        gpde.Problem(
+        lambda: gpde.Problem(
             SQUARE,
             {"interior": of(reaction, both)} | {side: lambda u, x: u(x) - both(x) for side in ("bottom", "top")},
             reference=both,
@@ -128,11 +128,11 @@ PROBLEMS = {
         Gaussian(0.4, period={0: 1.0}), 200, 40, 40, 1e-4,
     ),
     "a torus": (
-        gpde.Problem(SQUARE, {"interior": of(reaction, both)}, reference=both),
+        lambda: gpde.Problem(SQUARE, {"interior": of(reaction, both)}, reference=both),
         Gaussian(0.4, period={0: 1.0, 1: 1.0}), 200, 0, 40, 1e-4,
     ),
     "advection around a circle": (
-        gpde.Problem(
+        lambda: gpde.Problem(
             STRIP,
             {"interior": lambda u, x: partial(u, 0)(x) + partial(u, 1)(x), "initial": lambda u, x: u(x) - wave(x)},
             reference=wave,
@@ -140,7 +140,7 @@ PROBLEMS = {
         Gaussian((0.3, 0.3), period={1: 1.0}), 150, 30, 40, 1e-4,
     ),
     "heat around a circle": (
-        gpde.Problem(
+        lambda: gpde.Problem(
             STRIP,
             {
                 "interior": lambda u, x: partial(u, 0)(x) - 0.05 * partial(u, 1, 1)(x),
@@ -159,7 +159,8 @@ def names(*quick):
 
 def solved(name, method, nugget):
     """A solution with its error, and how much it differs one period further, where it must be the same."""
-    problem, kernel, num_interior, num_boundary, _, _ = PROBLEMS[name]
+    make, kernel, num_interior, num_boundary, _, _ = PROBLEMS[name]
+    problem = make()
     numbers = {"num_interior": num_interior, "num_boundary": num_boundary, "sampling": "halton"}
     solution = gpde.solve(problem, kernel, method=method, nugget=nugget, **numbers)
     points = problem.domain.grid((15,) * problem.domain.dim)

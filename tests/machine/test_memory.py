@@ -1,5 +1,6 @@
 """What does not fit into memory is refused before anything large is made; what there is, also inside a container."""
 
+import functools
 import subprocess
 import sys
 import types
@@ -20,11 +21,11 @@ from gpde.methods.base import Setup
 from gpde.methods.full_batch import method as full_batch
 from gpde.solution._solve import default_method, solve
 
-ELLIPTIC = get("elliptic").build()
+problem = functools.cache(get("elliptic").build)
 
 
 def elliptic(num_interior: int, num_boundary: int) -> Setup:
-    return Setup(collocate(ELLIPTIC, ELLIPTIC.sample(num_interior, num_boundary)), (Gaussian(0.2),), 1e-10)
+    return Setup(collocate(problem(), problem().sample(num_interior, num_boundary)), (Gaussian(0.2),), 1e-10)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_what_cannot_fit_into_memory_is_refused_before_it_starts(monkeypatch, gi
     monkeypatch.setenv(memory.VARIABLE, str(gigabytes))
     before = psutil.Process().memory_info().rss
     with pytest.raises(ValueError, match=message):
-        solve(ELLIPTIC, method=method, num_interior=num, num_boundary=2000)
+        solve(problem(), method=method, num_interior=num, num_boundary=2000)
     assert psutil.Process().memory_info().rss - before < 1e9
 
 

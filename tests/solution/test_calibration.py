@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import gpde
 from gpde.solution.report import report
@@ -49,9 +48,3 @@ def test_where_there_is_no_reference_the_report_has_an_estimate():
     x = np.linspace(0, 1, 101)[:, None]
     error = np.sqrt(np.mean((solution(x) - np.sin(np.pi * x[:, 0])) ** 2))
     assert error / 5 < report(solution)["error_estimate"] < 5 * error
-
-
-def test_pieces_that_need_not_fit_together_get_no_estimate():
-    run = gpde.solve(PROBLEM, gpde.Gaussian(0.2), method=gpde.MiniBatch(batch_size=16, num_steps=10), **POINTS)
-    with pytest.raises(ValueError, match="need not fit together"):
-        run.error_estimate()

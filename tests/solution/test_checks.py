@@ -195,7 +195,7 @@ def test_a_source_that_falls_between_all_points_is_found():
     assert solution.result.between_points["interior"] > 0.5
 
 
-def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted():
+def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted_and_get_no_error_estimate():
     # After few steps every batch satisfies the equations, and the error is large all the same.
     short = gpde.solve(manufactured(), Gaussian(0.3), method=MiniBatch(num_steps=100), num_interior=200, num_boundary=80)
     grid = SQUARE.grid((20, 20))
@@ -203,6 +203,8 @@ def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted():
     assert np.sqrt(np.mean(short.residual(grid) ** 2)) < 0.03
     assert "between the points" in str(short.result)
     assert "more steps" in str(short.result)
+    with pytest.raises(ValueError, match="need not fit together"):
+        short.error_estimate()
 
 
 def test_no_condition_at_all_gives_the_solution_of_least_norm():
@@ -212,7 +214,7 @@ def test_no_condition_at_all_gives_the_solution_of_least_norm():
 
 
 def test_the_residuals_are_in_the_report_and_in_the_file(tmp_path):
-    solution = gpde.solve(manufactured(), Gaussian(0.4), num_interior=60, num_boundary=40)
+    solution = gpde.solve(manufactured(), Gaussian(0.4), num_interior=150, num_boundary=60)
     data = json.loads(json.dumps(report(solution)))
     assert set(data["residual_between_points"]) == {"interior", "boundary"}
     assert data["residual_at_points"] == dict(solution.result.at_points)
