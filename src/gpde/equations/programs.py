@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Array, Float
 
 from gpde.equations.derivatives import unknowns
@@ -77,7 +78,10 @@ def traced(statements: Sequence[Statement], num_fields: int, columns: tuple[Deri
         return jnp.stack([jnp.asarray(statement(fields, site), dtype=z.dtype) for statement in statements])
 
     def replay(*shapes: Any) -> Callable[..., Array]:
-        program = jaxpr_as_fun(jax.make_jaxpr(outputs)(*shapes))
+        whole = jax.make_jaxpr(outputs)(*shapes)
+        # Nested derivatives leave behind half of what they compute, and every program that is made of this one would repeat it.
+        needed, _ = dce_jaxpr(whole.jaxpr, [True] * len(whole.jaxpr.outvars), instantiate=True)
+        program = jaxpr_as_fun(ClosedJaxpr(needed, whole.consts))
         return lambda *arguments: program(*jax.tree.leaves(arguments))[0]
 
     z, number = jax.ShapeDtypeStruct((len(columns),), jnp.float64), jax.ShapeDtypeStruct((), jnp.float64)

@@ -1,12 +1,12 @@
 """The user's functions, run: which derivatives they ask for, what they return, and what went wrong in the user's words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import checkify
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import Jaxpr, jaxpr_as_fun, subjaxprs
 from jaxtyping import Array
 
 from gpde.equations.derivatives import OrderTooHighError, unknowns
@@ -69,9 +69,16 @@ def requested_derivatives(statement: Statement, fields: Sequence[str], probe: Si
             "equations, one per component, and index a gradient or a point, as in `gradient(u)(x)[0]`, `x[0]`."
         )
     # An index that is known and in range has become a slice: most programs have nothing to check.
-    if any(primitive in str(program) for primitive in _INDEXING):
+    if any(indexing in operation for operation in _primitives(program.jaxpr) for indexing in _INDEXING):
         _check_indices(jaxpr_as_fun(program), name, probe)
     return asked
+
+
+def _primitives(program: Jaxpr) -> Iterator[str]:
+    """The names of all operations of a program, and of those within it."""
+    yield from (operation.primitive.name for operation in program.eqns)
+    for inner in subjaxprs(program):
+        yield from _primitives(inner)
 
 
 def _check_indices(program: Callable[..., Any], name: str, probe: Site) -> None:

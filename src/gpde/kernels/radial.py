@@ -121,8 +121,8 @@ class AbstractRadial(AbstractKernel):
 
 
 # Every Gram matrix of every program has the same few pairs of operators, and the formula has dozens of operations: `jit` keeps
-# what was traced, and `inline` leaves it in the larger program as if it had been written there.
-@functools.partial(jax.jit, static_argnums=(1, 2), inline=False)
+# what was traced, for one pair of points and for many, and larger programs call it. XLA puts it in their place.
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def _traced_once(kernel: AbstractRadial, left: Terms, right: Terms, x: Float[Array, " dim"], y: Float[Array, " dim"]) -> Scalar:
     return kernel._covariance(left, right, x, y)
 
