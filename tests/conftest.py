@@ -144,8 +144,8 @@ providers.is_local_module_file = lambda path: False
 
 # A file stays in one process (see the Makefile): the longest come first, so that none is left to one process at the end.
 LONGEST = (
-    "test_mini_batch", "test_benchmarks", "test_examples", "test_consensus", "test_nested_derivatives", "test_gallery",
-    "test_reproduce", "test_checks", "test_kernels",
+    "test_benchmarks", "test_mini_batch", "test_examples", "test_consensus", "test_nested_derivatives", "test_kernels",
+    "test_reproduce", "test_gallery", "test_cli", "test_checks", "test_march", "test_bad_input", "test_solution", "test_files",
 )  # fmt: skip
 
 

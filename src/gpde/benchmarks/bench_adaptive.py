@@ -59,7 +59,7 @@ def main(quick: bool = False) -> None:
             arguments: dict[str, Any] = {"method": method, "num_interior": num, "num_boundary": num_boundary, "seed": seed}
             found = [
                 error(problem, solve(problem, Gaussian(0.1), **arguments)),
-                error(problem, solve_adaptively(problem, Gaussian(0.1), rounds=2 if quick else 4, **arguments)),
+                error(problem, solve_adaptively(problem, Gaussian(0.1), rounds=1 if quick else 4, **arguments)),
             ]
             table.add_row(name, method.name, str(num), str(seed), *(f"{each:.1e}" for each in found))
     Console().print(table)

@@ -7,11 +7,13 @@ without means and $\mu = (C H^{-1} C^T)^{-1} (d - C w_0)$; the covariance loses 
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from gpde.collocation.collocation import Part
 from gpde.collocation.point_table import PointTable, field_values
+from gpde.machine.arrays import on_device
 from gpde.methods.base import Setup
 
 
@@ -43,11 +45,19 @@ def means_at(table: PointTable, values: Float[np.ndarray, "points fields"]) -> M
         if part.weights is None:
             continue
         fields = np.array([slots[operator] for operator in part.reading.operators])
-        own = jnp.asarray(values[np.ix_(rows, fields)])
-        weights, found = np.asarray(part.weights), np.asarray(part.gradient(own))
-        residuals.extend(np.asarray(part.row_values(part.residual(own)))[0])
+        found, mean = (np.asarray(array) for array in _linearized(part, on_device(values[np.ix_(rows, fields)])))
+        weights = np.asarray(part.weights)
+        residuals.extend(mean)
         for e in range(part.num_equations):
             gradient = np.zeros(values.shape)
             gradient[np.ix_(rows, fields)] = weights[:, None] * found[:, e]
             gradients.append(gradient)
     return Means(np.array(gradients).reshape(-1, *values.shape), np.array(residuals))
+
+
+@eqx.filter_jit
+def _linearized(
+    part: Part, own: Float[Array, "points operators"]
+) -> tuple[Float[Array, "points equations operators"], Float[Array, " equations"]]:
+    """The gradient at each node, and the means."""
+    return part.gradient(own), part.row_values(part.residual(own))[0]

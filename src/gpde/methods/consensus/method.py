@@ -207,7 +207,7 @@ class Consensus(AbstractMethod):
             work.coarse = coarse_start(setup)
         start = linear_start(setup) if work.coarse is None else work.coarse.start
         if start is None:
-            return self._begun(work, jnp.zeros((work.table.num_points, work.table.num_operators)))
+            return self._begun(work, on_device(np.zeros((work.table.num_points, work.table.num_operators))))
         return self._begun_from(work, start)
 
     def _begun(self, work: Work, latent_table: Float[Array, "points operators"]) -> State:
@@ -221,7 +221,7 @@ class Consensus(AbstractMethod):
         table, kernels, num_fields = work.table, work.setup.kernels, work.table.collocation.num_fields
         fields = [point_value(field, table.points.shape[1]) for field in range(num_fields)]
         found = start.table(kernels, (*table.operators, *fields), np.asarray(table.points))
-        given = jnp.where(table.active, jnp.asarray(found[:, : table.num_operators]), 0.0)
+        given = on_device(np.where(table.active, found[:, : table.num_operators], 0.0))
         state = self._begun(work, given)
         return state._replace(values=np.where(work.fixed, state.values, found[:, table.num_operators :]))
 

@@ -3,11 +3,12 @@
 import dataclasses
 import math
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
-from gpde.collocation.collocation import Collocation
+from gpde.collocation.collocation import Collocation, Part
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Problem
@@ -69,12 +70,17 @@ def _degenerate(collocation: Collocation, latent: Float[np.ndarray, " size"]) ->
     """Nonlinear equations whose derivative in the unknown is zero at points of the iterate."""
     notes = []
     for part in collocation.parts:
-        gradient = np.asarray(part.gradient(part.values(jnp.asarray(latent))))
+        gradient = np.asarray(_gradient(part, on_device(latent)))
         for e, (name, kind) in enumerate(zip(part.reading.names, part.reading.kinds, strict=True)):
             dead = int(np.sum(~np.any(gradient[:, e], axis=-1)))
             if dead and not kind.linear:
                 notes.append(f"the derivative of {name} in the unknown is zero at {dead} of {part.num_points} points")
     return notes
+
+
+@eqx.filter_jit
+def _gradient(part: Part, latent: Float[Array, " size"]) -> Float[Array, "points equations operators"]:
+    return part.gradient(part.values(latent))
 
 
 def _worst(found: Residuals, names: dict[str, tuple[str, ...]]) -> tuple[str, float]:

@@ -8,14 +8,18 @@ deviations tell, which take the kernel for right.
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
 
 from gpde.collocation.collocation import Part
+from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor
 
 # In standard deviations of χ².
 _SURPRISING = 5.0
+
+
+_residual = eqx.filter_jit(Part.residual)
 
 
 def missed_data(parts: Sequence[Part], predictor: AbstractPredictor) -> list[str]:
@@ -25,7 +29,7 @@ def missed_data(parts: Sequence[Part], predictor: AbstractPredictor) -> list[str
         if not part.noisy:
             continue
         values = predictor.raw_values(part.reading.operators, np.asarray(part.points))
-        squares = np.asarray(part.residual(jnp.asarray(values))) ** 2 / np.asarray(part.noise_variance)
+        squares = np.asarray(_residual(part, on_device(values))) ** 2 / np.asarray(part.noise_variance)
         mean, num = float(np.mean(squares)), squares.size
         if mean > 1 + _SURPRISING * np.sqrt(2 / num):
             notes.append(
