@@ -82,3 +82,10 @@ def test_what_does_not_divide_is_refused(call, message):
 def test_a_divided_domain_keeps_its_arguments():
     again = gpde.Divided(**(DISK.arguments() or {}))
     assert again.parts == DISK.parts
+
+
+def test_where_region_and_domain_end_together_nothing_lies_outside():
+    rods = Divided(Box(0.0, 1.0), Box(0.0, 0.4))
+    points = np.array([[0.0], [0.2], [0.4], [0.7], [1.0]])
+    assert rods.in_closure("inside", points).tolist() == [True, True, True, False, False]
+    assert rods.in_closure("outside", points).tolist() == [False, False, True, True, True]

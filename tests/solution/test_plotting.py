@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpde.domains import Box, SpaceTime
+from gpde.domains import Box, Divided, SpaceTime
 from gpde.operators import laplacian
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Defaults, Observations, Problem
+from gpde.problem.unknowns import Unknown
 from gpde.solution.errors import grid_shape, reference_values
 from gpde.solution.plotting import plot_solution
 
@@ -120,6 +121,30 @@ def test_in_space_the_plane_through_the_middle_is_drawn():
     figure = plot_solution(formula(Box((0.0, 0.0, 0.0, 2.0), (1.0, 1.0, 1.0, 4.0)), value), grid=(4, 4))
     assert np.unique(seen[0][:, 2:], axis=0).tolist() == [[0.5, 3.0]]
     assert titles(figure)[0].endswith("at x2 = 0.5, x3 = 3")
+
+
+def test_a_plane_in_time_is_drawn_at_the_end():
+    figure = plot_solution(formula(SpaceTime(Box((0.0, 0.0), (1.0, 2.0)), 0.0, 3.0), lambda x: x[:, 0]), grid=(4, 4))
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x", "y")
+    assert titles(figure)[0].endswith("at t = 3")
+    assert np.all(np.asarray(figure.axes[0].collections[0].get_array()) == 3.0)
+
+
+def test_the_picture_of_a_field_ends_where_the_field_does():
+    domain = Divided(Box((0.0, 0.0), (2.0, 1.0)), Box((0.0, 0.0), (0.7, 1.0)))
+    fields = {"u": Unknown(on="inside"), "v": Unknown(on="outside")}
+    equations = {"inside": lambda u, v, x: laplacian(u)(x), "outside": lambda u, v, x: laplacian(v)(x)}
+    problem = Problem(domain, equations, fields=fields, reference=lambda x: (x[0], x[0]))
+
+    def value(x: np.ndarray) -> np.ndarray:
+        return np.stack([np.where(x[:, 0] <= 0.7 + 1e-6, x[:, 0], np.nan), np.where(x[:, 0] >= 0.7 - 1e-6, x[:, 0], np.nan)], 1)
+
+    drawn = Formula(problem, value, {"inside": domain.sample("inside", 20)}, HISTORY, domain, problem.fields)
+    figure = plot_solution(drawn, grid=(9, 5))
+    truth = [a.collections[0] for a in figure.axes if a.get_title(loc="left").startswith("truth")]
+    assert [image.get_clim() for image in truth] == [pytest.approx((0.0, 0.7)), pytest.approx((0.7, 2.0))]
+    ends = [np.array([path.vertices for path in image.get_paths()])[..., 0] for image in truth]
+    assert [(x.min(), x.max()) for x in ends] == [pytest.approx((0.0, 0.7)), pytest.approx((0.7, 2.0))]
 
 
 def line() -> Formula:

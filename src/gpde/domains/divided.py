@@ -147,9 +147,8 @@ class Divided(AbstractDomain):
     def in_closure(self, part: str, points: ArrayLike) -> Mask:
         if part not in self.names:
             return super().in_closure(part, points)
-        here = self.domain.contains(points)
-        inside = self.region.contains(points) if part == self.names[0] else ~self.region.on_part("interior", points)
-        return here & inside
+        here, inside = self.domain.contains(points), self.region.contains(points)
+        return here & (inside if part == self.names[0] else ~inside | self._meets_outside(self.check_points(points, "in_closure")))
 
     def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
         if atom in self._interface:
@@ -204,6 +203,15 @@ class Divided(AbstractDomain):
             return np.zeros(0, dtype=bool)
         step = STEP * float(self.domain.extent.max()) * self.region.atom_normal(atom, points)
         return self.domain.contains(points - step, 0.0) & self.domain.contains(points + step, 0.0)
+
+    def _meets_outside(self, points: Points) -> Mask:
+        """Which points lie on the region's boundary with more of the domain beyond: not where the two end together."""
+        out = np.zeros(len(points), dtype=bool)
+        for atom in self.region.sides:
+            there = np.flatnonzero(self.region.on_atom(atom, points, self.tolerance) & ~out)
+            step = STEP * float(self.domain.extent.max()) * self.region.atom_normal(atom, points[there])
+            out[there] = self.domain.contains(points[there] + step)
+        return out
 
     def _kept(self, points: Points, side: int) -> Points:
         there = np.logical_not(np.isnan(points).any(axis=1))

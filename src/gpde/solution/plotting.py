@@ -1,13 +1,15 @@
 """Figures of solutions: truth, solution, error, points and the history of the run."""
 
+import functools
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpde.solution.errors import Predictions, grid_shape
+from gpde.solution.plane import Plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,9 +29,10 @@ def plot_solution(
     """A figure with one row per field; saved if a path is given.
 
     In one dimension the solution with its band of two standard deviations; in two the truth where it is known, the
-    solution, the error and the points; in more the same on the plane of the first two coordinates through the middle of
-    the others. What lies outside the domain is left white. The last panel is the history. `grid` is the number of points
-    along each coordinate drawn, `std` adds a panel of the standard deviation; `predictions` are those that a report has made.
+    solution, the error and the points; in more the same on the plane of the first two coordinates of space through the middle
+    of the others, at the end of time. What lies outside the domain is left white. The last panel is the history. `grid` is the
+    number of points along each coordinate drawn, `std` adds a panel of the standard deviation; `predictions` are those that a
+    report has made.
     """
     # The object interface: pyplot would keep every figure alive, and choose a window system for it.
     from matplotlib import rc_context
@@ -123,29 +126,37 @@ def _draw_observations(axes: "Axes", observations: Any) -> None:
 
 def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, std: bool, predictions: Predictions) -> None:
     """Two coordinates, or the first two with the others at their middle: a panel for each thing to see."""
-    problem, domain, fields = solution.problem, solution.domain, solution.fields
-    # A picture deserves as many points as it has; the test grid of a problem in space may be coarse.
-    plane = _Plane(domain, tuple(grid or (grid_shape(2, problem) if domain.dim == 2 else (60, 60))))
-    values, truth = predictions.values(plane.points), predictions.truth(plane.points)
-    spread = predictions.std(plane.points) if std else None
-
-    num_images = 1 + 2 * (truth is not None) + std
-    rows, history = _panels(figure, len(fields), num_images + 1)
-    for row, (field, panels) in enumerate(zip(fields, rows, strict=True)):
+    fields = solution.fields
+    planes = _planes(solution, grid)
+    truth_known = predictions.truth(planes[0].points) is not None
+    rows, history = _panels(figure, len(fields), 2 + 2 * truth_known + std)
+    for row, (field, plane, panels) in enumerate(zip(fields, planes, rows, strict=True)):
         rest = iter(panels)
-        u = values[:, row]
+        u, truth = predictions.values(plane.points)[:, row], predictions.truth(plane.points)
         both = u if truth is None else np.concatenate([u, truth[:, row]])
-        scale = {"vmin": np.nanmin(both), "vmax": np.nanmax(both)}  # NaN where the field does not live
+        scale = {"vmin": np.nanmin(both), "vmax": np.nanmax(both)}
         if truth is not None:
             plane.image(next(rest), truth[:, row], f"truth {field}*", **scale)
         plane.image(next(rest), u, f"solution {field}", **scale)
         if truth is not None:
             error = np.abs(u - truth[:, row])
-            plane.image(next(rest), _above_rounding(error), _error_title(error), log=True)
-        if spread is not None:
-            plane.image(next(rest), _above_rounding(spread[:, row]), f"standard deviation of {field}", log=True)
+            plane.image(next(rest), _above_rounding(error), _error_title(error[: plane.num_grid]), log=True)
+        if std:
+            spread = predictions.std(plane.points)[:, row]
+            plane.image(next(rest), _above_rounding(spread), f"standard deviation of {field}", log=True)
         plane.scatter(next(rest), u, solution.points)
     _draw_history(history, solution)
+
+
+def _planes(solution: Any, grid: Sequence[int] | None) -> list[Plane]:
+    """The plane of each field, which ends where the field does."""
+    problem, domain, fields = solution.problem, solution.domain, solution.fields
+    # A picture deserves as many points as it has; the test grid of a problem in space may be coarse.
+    shape = tuple(grid or (grid_shape(2, problem) if domain.dim == 2 else (60, 60)))
+    unknowns = getattr(fields, "unknowns", (None,) * len(fields))
+    parts = ["interior" if unknown is None or unknown.on is None else unknown.on for unknown in unknowns]
+    planes = {part: Plane(domain, shape, functools.partial(domain.in_closure, part)) for part in dict.fromkeys(parts)}
+    return [planes[part] for part in parts]
 
 
 def _panels(figure: "Figure", num_fields: int, num_panels: int) -> tuple[list[list["Axes"]], "Axes"]:
@@ -160,84 +171,6 @@ def _panels(figure: "Figure", num_fields: int, num_panels: int) -> tuple[list[li
         return [[figure.add_subplot(cells[p]) for p in places]], figure.add_subplot(cells[last_row, last_column + 1 :])
     rows = [[figure.add_subplot(cells[row, column]) for column in range(num_panels)] for row in range(num_fields)]
     return rows, figure.add_subplot(cells[0, -1])
-
-
-class _Plane:
-    """A grid on the first two coordinates, and how things look on it. Time runs to the right.
-
-    `points` are those of the grid that lie in the domain, and values are given at these alone.
-    """
-
-    def __init__(self, domain: Any, shape: tuple[int, ...]) -> None:
-        self.names = domain.coordinates
-        self.middle = (domain.lower + domain.upper) / 2
-        axes = [np.linspace(*ends) for ends in zip(domain.lower[:2], domain.upper[:2], shape[:2], strict=True)]
-        self.x, self.y = np.meshgrid(*axes, indexing="ij")
-        self.inside = domain.contains(self._through(self.middle))
-        if not self.inside.any():  # the middle of the box lies outside, as that of a shell
-            some = domain.sample("interior", 256, sampling="sobol")
-            self.middle = some[np.argmin(np.sum(((some - self.middle) / domain.extent)[:, 2:] ** 2, axis=1))]
-            self.inside = domain.contains(self._through(self.middle))
-        if not self.inside.any():
-            raise ValueError(f"`plot`: no point of the grid {shape} lies in {domain}; give a finer one, as `grid=(400, 400)`.")
-        self.points = self._through(self.middle)[self.inside]
-        width, height = (domain.upper - domain.lower)[:2]
-        self.aspect: Literal["equal", "auto"] = "equal" if 0.5 <= width / height <= 2 and self.names[0] != "t" else "auto"
-
-    def _through(self, point: np.ndarray) -> np.ndarray:
-        """The whole grid, on the plane through a point."""
-        points = np.tile(point, (self.x.size, 1))
-        points[:, 0], points[:, 1] = self.x.ravel(), self.y.ravel()
-        return points
-
-    def _masked(self, values: np.ndarray) -> np.ma.MaskedArray:
-        """Values at `points` on the whole grid; what lies outside the domain is masked, which is drawn as nothing."""
-        shown = np.ma.masked_array(np.zeros(self.x.size), mask=True)  # zeros: matplotlib computes with what is masked too
-        shown[self.inside] = np.ma.masked_invalid(values)
-        return shown.reshape(self.x.shape)
-
-    def image(self, axes: "Axes", values: np.ndarray, title: str, *, log: bool = False, **scale: float) -> None:
-        from matplotlib.colors import LogNorm
-        from matplotlib.ticker import NullFormatter
-
-        shown = self._masked(values)
-        # Between one and four decades: fewer have no tick, more show only the dips between two signs.
-        lowest = np.clip(shown.min(), 1e-4 * shown.max(), 0.1 * shown.max())
-        norm: Any = {"norm": LogNorm(lowest, shown.max())} if log else scale
-        colours = axes.pcolormesh(
-            self.x, self.y, shown, shading="gouraud", cmap="magma" if log else "viridis", rasterized=True, **norm
-        )
-        bar = axes.figure.colorbar(colours, ax=axes, shrink=0.9, aspect=18, pad=0.02)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=7, width=0.5)
-        bar.ax.yaxis.set_minor_formatter(NullFormatter())
-        self._frame(axes, title)
-
-    def scatter(self, axes: "Axes", values: np.ndarray, points: Any) -> None:
-        """The points over contours of the solution; in space those near the plane."""
-        shown = self._masked(values)
-        if shown.max() > shown.min():
-            axes.contour(self.x, self.y, shown, levels=9, cmap="viridis", linewidths=0.7, alpha=0.8)
-        total = 0
-        for index, (part, where) in enumerate(points.items()):
-            total += len(where)
-            colour = (_GREY, _ORANGE, _BLUE, "#4c9f70", "#7f5aa8")[index % 5]
-            size = float(np.clip(1500 / len(where), 1.2, 6))
-            axes.scatter(where[:, 0], where[:, 1], s=size, color=colour, lw=0, label=part, clip_on=False, zorder=3)
-        self._frame(axes, f"{total} points")
-        axes.legend(fontsize=6.5, markerscale=2, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, handletextpad=0)
-
-    def _frame(self, axes: "Axes", title: str) -> None:
-        axes.set_aspect(self.aspect)
-        axes.set_title(title + self._where())
-        axes.set_xlabel(self.names[0], style="italic")
-        axes.set_ylabel(self.names[1], style="italic", rotation=0)
-        axes.set_xlim(self.x.min(), self.x.max())
-        axes.set_ylim(self.y.min(), self.y.max())
-
-    def _where(self) -> str:
-        fixed = [f"{n} = {v:.3g}" for n, v in zip(self.names[2:], self.middle[2:], strict=True)]
-        return f"   at {', '.join(fixed)}" if fixed else ""
 
 
 def _draw_history(axes: "Axes", solution: Any) -> None:
