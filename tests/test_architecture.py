@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "gpde"
 
 # A module (or package) imports only from those above it. ARCHITECTURE.md draws the same list as a picture.
 ORDER = (
+    "arguments",
     "outcomes",
     "machine",
     "kernels",

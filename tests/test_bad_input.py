@@ -4,7 +4,7 @@ The calls run in a process of their own without the type checks of the test run,
 precision: what is compared is what a user reads.
 """
 
-# pyright: reportArgumentType=false, reportUndefinedVariable=false
+# pyright: reportArgumentType=false, reportUndefinedVariable=false, reportCallIssue=false
 
 import functools
 import json
@@ -141,6 +141,10 @@ CASES = {
         lambda: Polygon([(0, 0), (1, 0), (0, 1)], holes={"gap": [(2, 2), (3, 2), (2, 3)]}),
         r"the hole 'gap' does not lie inside the polygon",
     ),
+    "a hole that is no list of holes": (
+        lambda: Polygon([(0, 0), (9, 0), (0, 9)], holes=[(1, 1), (3, 1), (1, 3)]),
+        r"`Polygon`: `holes` is a list of polygons, also for one",
+    ),
     "holes that overlap": (
         lambda: Polygon([(0, 0), (9, 0), (0, 9)], holes=[[(1, 1), (3, 1), (1, 3)], [(1.5, 1.2), (3, 1.5), (1.2, 2)]]),
         r"the holes touch or overlap .*make them one",
@@ -210,6 +214,7 @@ CASES = {
         lambda: problem(domain=mesh(), equations={"inflow": zero}),
         r"no part 'inflow' in the domain. Equations may hold on: interior, boundary, ",
     ),
+    "a mesh that is a number": (lambda: Mesh(3), r"`Mesh`: `file` is the path of a file that meshio reads"),
     "a mesh of lines": (lambda: mesh(kinds=("line",)), r"has line; triangles, quadrilaterals or tetrahedra are needed"),
     "a periodic coordinate that is not there": (
         lambda: Box((0, 0), (1, 1), periodic=("z",)),
@@ -340,6 +345,15 @@ CASES = {
     "a parameter that no equation takes": (
         lambda: problem(parameters={"rate": gpde.Parameter(1.0)}),
         r"no equation depends on the parameter 'rate'. An equation takes it by its name, as in `lambda u, x, rate: ",
+    ),
+    "a parameter that no datum determines": (
+        lambda: solve(
+            problem(
+                equations={"interior": lambda u, x, rate: laplacian(u)(x) - rate, "boundary": zero},
+                parameters={"rate": gpde.Parameter(1.0)},
+            )
+        ),
+        r"`solve`: no datum determines the parameter 'rate': there are no `observations`, no `constraints` and no more cond",
     ),
     "a parameter that starts in words": (lambda: gpde.Parameter("one"), r"`Parameter`: `initial` must be a number; came 'one'"),
     "a parameter that starts on its bound": (
@@ -639,6 +653,26 @@ CASES = {
     "a callback that is no function": (
         lambda: solve(callback=5),
         r"`callback` must be a function of the progress after a step; came int",
+    ),
+    "an argument of another name": (
+        lambda: gpde.solve(problem(), n_interior=9),
+        r"`solve`: there is no argument `n_interior`. Did you mean `num_interior`\? It takes problem, kernel, method, num_int",
+    ),
+    "an argument that is missing": (
+        lambda: gpde.march(problem(), num_interior=9),
+        r"`march`: missing a required .*argument: 'windows'. It takes problem, kernel, windows and more",
+    ),
+    "a problem with boundary conditions apart": (
+        lambda: problem(conditions={"boundary": zero}),
+        r"`Problem`: there is no argument `conditions`. .*It takes domain, equations",
+    ),
+    "a centre that is spelt otherwise": (
+        lambda: Ball(center=(0, 0), radius=1),
+        r"`Ball`: there is no argument `center`. Did you mean `centre`\? It takes centre, radius",
+    ),
+    "a continuation of a problem": (
+        lambda: gpde.continuation(problem(), (1.0, 2.0)),
+        r"`continuation`: `build` is a function that makes a problem out of a value",
     ),
     # --- the method
     "an unknown form of constraints": (

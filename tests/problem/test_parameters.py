@@ -11,7 +11,10 @@ import pytest
 
 import gpde
 from gpde import Observations, Parameter, Problem, partial
+from gpde.collocation.collocation import collocate
 from gpde.functionals.functionals import Functionals, covariance
+from gpde.solution.checks.openness import scalars_are_open
+from gpde.solution.checks.residuals import exact_conditions
 from gpde.solution.report import report
 
 VISCOSITY, NOISE = 0.3, 0.005
@@ -171,3 +174,17 @@ ERRORS = {
 def test_a_mistake_with_a_scalar_is_answered(message):
     with pytest.raises(ValueError, match=message):
         ERRORS[message]()
+
+
+@pytest.mark.parametrize(
+    ("more", "is_open"),
+    [({}, True), ({"left": [lambda u, x: u(x), lambda u, x: partial(u, 0)(x) - 1.0]}, False), ({"right": []}, True)],
+)
+def test_scalars_are_open_unless_there_is_a_condition_more_than_the_fields_ask_for(more, is_open):
+    equations = {"interior": lambda u, x, k: partial(u, 0, 0)(x) + k * u(x) - 1.0, "left": lambda u, x: u(x)}
+    equations = {**equations, "right": lambda u, x: u(x), **more}
+    problem = Problem(
+        gpde.Box(0.0, 1.0), {part: e for part, e in equations.items() if e != []}, parameters={"k": Parameter(1.0)}
+    )
+    parts = collocate(problem, problem.sample(12, 2), "minimal").parts
+    assert scalars_are_open(problem, exact_conditions(problem, parts, 0)) == is_open

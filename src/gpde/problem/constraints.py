@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gpde.arguments import named_constructor
 from gpde.domains import AbstractDomain
 from gpde.equations import Equation
 from gpde.problem.observations import numbers
@@ -14,6 +15,7 @@ from gpde.problem.observations import numbers
 _NUM_NODES = 144
 
 
+@named_constructor
 @dataclasses.dataclass(frozen=True, eq=False)
 class At:
     """Equations at given points: `At([[0, 0]], lambda u, v, p, x: p(x))` pins the pressure in a corner.
@@ -47,6 +49,7 @@ class At:
         return self.points, None
 
 
+@named_constructor
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mean:
     r"""Equations that hold on average over a part: $\frac1{|P|} \int_P r(u, x)\,dx = 0$ with $r$ one of `equations`.

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gpde.arguments import named_constructor
 
+
+@named_constructor
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observations:
     r"""Measured values $y_i = (Lu)(x_i) + \varepsilon_i$ with $\varepsilon_i \sim N(0, \text{noise}^2)$.

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gpde.arguments import named_constructor
 from gpde.kernels import Offset
 
 
@@ -18,6 +19,7 @@ class Estimate(NamedTuple):
     std: float
 
 
+@named_constructor
 @dataclasses.dataclass(frozen=True)
 class Parameter:
     r"""An unknown scalar $\theta$, which equations take by its name: `parameters={"nu": Parameter(initial=0.1, lower=0.0)}`.

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from gpde.arguments import named_constructor
 from gpde.domains import AbstractDomain
 from gpde.domains.sampling import split
 from gpde.equations import Equation, Reading, Site, Statement, applied, check_operator, equation_name, read, stated
@@ -24,6 +25,7 @@ PointsByPart = Mapping[str, Float[np.ndarray, "_ dim"]]  # as many on each part 
 _NUM_PROBE_POINTS = 64
 
 
+@named_constructor
 @dataclasses.dataclass(frozen=True)
 class Defaults:
     """What `solve` takes where the user says nothing; `grid` is the shape of the test grid for errors and pictures."""
@@ -49,6 +51,7 @@ class Condition:
     is_constraint: bool = False
 
 
+@named_constructor
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
     """Which equations hold where.

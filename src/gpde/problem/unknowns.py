@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from gpde.arguments import named_constructor
 from gpde.domains import AbstractDomain
 
 
+@named_constructor
 @dataclasses.dataclass(frozen=True)
 class Unknown:
     """A field, in `fields={"u": Unknown(on="core"), "a": Unknown(mean=1.0)}`.

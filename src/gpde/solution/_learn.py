@@ -5,6 +5,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from gpde.arguments import named_arguments
 from gpde.collocation.collocation import collocate
 from gpde.equations import require_double_precision
 from gpde.learning.learn import learn_on
@@ -14,6 +15,7 @@ from gpde.problem.problem import Problem
 from gpde.solution._solve import check_kernels, checked_nugget, chosen_kernels, default_method
 
 
+@named_arguments
 def learn(
     problem: Problem,
     kernel: Any = None,

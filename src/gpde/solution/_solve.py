@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from gpde.arguments import named_arguments
 from gpde.collocation.collocation import Collocation, collocate
 from gpde.equations import require_double_precision, with_means
 from gpde.equations.linear_operators import operator_text
@@ -26,7 +27,7 @@ from gpde.methods.base import AbstractPredictor, Setup
 from gpde.methods.run import Callback, run
 from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import PointsByPart, Problem
-from gpde.solution.checks import checked
+from gpde.solution.checks import check_scalars, checked
 from gpde.solution.estimates import estimates
 from gpde.solution.solution import Seconds, Solution
 
@@ -36,6 +37,7 @@ _FULL_BATCH_UP_TO = 8000
 _PROGRAM_BYTES = 3.5e8
 
 
+@named_arguments
 def solve(
     problem: Problem,
     kernel: AbstractKernel | Learned | Callable[..., Any] | Mapping[str, Any] | None = None,
@@ -112,6 +114,7 @@ def solve(
                 "`method=gpde.FullBatch()` or `gpde.Consensus()`, or pin one value instead, with `gpde.At`."
             )
         chosen.check(setup)
+        check_scalars(problem, collocation, seed)
         _check_memory(chosen, setup)
         work = chosen.prepare(setup)
         state = chosen.resumed(work, initial.resume, seed) if isinstance(initial, Solution) else None
@@ -183,11 +186,17 @@ def _gigabytes(num_bytes: float) -> str:
     return f"{num_bytes / 1e9:.{1 if num_bytes < 1e10 else 0}f} GB"
 
 
+@named_arguments
 def continuation(build: Callable[[Any], Problem], values: Iterable[Any], **arguments: Any) -> list[Solution]:
     """Solves `build(value)` for each value in turn, each started from the solution before: viscosity 1 → 0.02, say.
 
     `arguments` are those of `solve`; `initial` is where the first one starts. Ctrl-C ends the last of those returned.
     """
+    if not callable(build):
+        raise ValueError(
+            f"`continuation`: `build` is a function that makes a problem out of a value, as `lambda nu: burgers(nu)`; came "
+            f"{type(build).__name__}."
+        )
     solutions: list[Solution] = []
     initial = arguments.pop("initial", None)
     for value in values:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gpde.arguments import named_arguments
 from gpde.domains import SpaceTime
 from gpde.equations.linear_operators import LinearOperator
 from gpde.machine import interrupts
@@ -59,6 +60,7 @@ class Marched(AbstractPredictor):
         return out
 
 
+@named_arguments
 def march(
     problem: Problem, kernel: Any = None, *, windows: int | Sequence[float] | Float[np.ndarray, " edges"], **arguments: Any
 ) -> Solution:

@@ -19,8 +19,8 @@ Where = Callable[[Float[np.ndarray, "points dim"]], Bool[np.ndarray, " points"]]
 
 
 class Plane:
-    """A grid on two coordinates, and how things look on it: in the plane all of it, with time to the right; in space on the first
-    two, through the middle of the others; in a plane in time, and beyond, on that plane at the end.
+    """A grid on two coordinates, and how things look on it: in the plane all of it, with time to the right; in space on the
+    first two, through the middle of the others; in a plane in time, and beyond, on that plane at the end.
 
     `inside` says which points belong to what is drawn. `points` are those of the grid that do, `num_grid` of them, and then
     points of the edge, so that a picture ends there and not in steps; values are given at these alone.
@@ -87,7 +87,7 @@ class Plane:
         places = self.points[:, self.axes]
         triangles = Triangulation(*((places - self.lower) / (self.upper - self.lower)).T).triangles
         centres = self.points[triangles].mean(axis=1)
-        return Triangulation(*places.T, triangles, mask=~inside(centres))
+        return Triangulation(places[:, 0], places[:, 1], triangles, mask=~inside(centres))
 
     def image(self, axes: "Axes", values: np.ndarray, title: str, *, log: bool = False, **scale: float) -> None:
         """Values at `points` as colours."""
@@ -124,7 +124,9 @@ class Plane:
             size = float(np.clip(1500 / len(where), 1.2, 6))
             axes.scatter(*where[:, self.axes].T, s=size, color=colour, lw=0, label=part, clip_on=False, zorder=3)
         self._frame(axes, f"{total} points")
-        axes.legend(fontsize=6.5, markerscale=2, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, ncols=3, handletextpad=0)
+        axes.legend(
+            fontsize=6.5, markerscale=2, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, ncols=3, handletextpad=0
+        )
 
     def _frame(self, axes: "Axes", title: str) -> None:
         axes.set_aspect(self.aspect)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from gpde.arguments import named_arguments
 from gpde.collocation.neighbours import NeighbourIndex
 from gpde.domains.sampling import generator
 from gpde.outcomes import Outcome
@@ -26,6 +27,7 @@ _NUM_CANDIDATES = 20
 _NUM_NEIGHBOURS = 6
 
 
+@named_arguments
 def refine(solution: Solution, num_points: int, by: str = "residual", *, seed: int = 0) -> PointsByPart:
     """The points of a solution and `num_points` more in the interior, for `solve(problem, points=..., initial=solution)`.
 

@@ -14,10 +14,10 @@ from gpde.outcomes import Outcome, Result
 from gpde.problem.problem import Problem
 from gpde.solution.checks.contradictions import contradictions
 from gpde.solution.checks.data import missed_data
-from gpde.solution.checks.openness import open_questions
+from gpde.solution.checks.openness import open_questions, scalars_are_open
 from gpde.solution.checks.residuals import Residuals, exact_conditions, residuals
 
-__all__ = ["checked"]
+__all__ = ["check_scalars", "checked"]
 
 # Relative residuals, chosen by `gpde bench between-points`. Solutions with errors above 1 % had 2e-3 or more between
 # the points, those with errors below 1e-5 had 1.3e-4 or less.
@@ -26,6 +26,16 @@ BETWEEN_POINTS = 1e-3
 NOT_RESOLVED = 3e-2
 # At the points themselves nuggets from 1e-13 to 1e-6 left up to 2e-3, contradictions 1e-1 and more.
 AT_POINTS = 1e-2
+
+
+def check_scalars(problem: Problem, collocation: Collocation, seed: int) -> None:
+    """Refuses, before the run, unknown scalars of which only the prior would say something."""
+    if problem.parameters and scalars_are_open(problem, exact_conditions(problem, collocation.parts, seed)):
+        raise ValueError(
+            f"`solve`: no datum determines the parameter{'s' if len(problem.parameters) > 1 else ''} "
+            f"{', '.join(map(repr, problem.parameters))}: there are no `observations`, no `constraints` and no more conditions "
+            "than the fields ask for. Give observations of what depends on it, or one condition more; or fix it."
+        )
 
 
 def checked(

@@ -111,11 +111,7 @@ def _missing(
         return [f"for {names} there {'is 1 equation' if len(own) == 1 else f'are {len(own)} equations'} in the interior"]
     if len(own) > len(fields):
         return []  # overdetermined: the orders say nothing
-    conditions = dict.fromkeys(problem.domain.sides, 0)
-    for look in looks:
-        if look.part != "interior":
-            for atom in problem.atoms(look.part):
-                conditions[atom] += sum(_touches(equation, fields) for equation in look.derivatives)
+    conditions = _conditions(problem, looks, fields)
     reasons = []
     for axis, name in enumerate(problem.domain.coordinates):
         # Where functions repeat themselves the two ends are one place in the middle; but a longer period leaves a gap.
@@ -131,6 +127,34 @@ def _missing(
             longer = f" (the kernel's period, {period:g}, is longer than the domain)" if 0 < period < np.inf else ""
             reasons.append(f"of order {order} in {name}, they come with {number} for {names} on {where}{longer}")
     return reasons
+
+
+def _conditions(problem: Problem, looks: Sequence[_Looks], fields: set[int]) -> dict[str, int]:
+    """How many conditions for the given fields hold on each side."""
+    conditions = dict.fromkeys(problem.domain.sides, 0)
+    for look in looks:
+        if look.part != "interior":
+            for atom in problem.atoms(look.part):
+                conditions[atom] += sum(_touches(equation, fields) for equation in look.derivatives)
+    return conditions
+
+
+def scalars_are_open(problem: Problem, conditions: Sequence[Watched]) -> bool:
+    """Whether nothing can determine the unknown scalars: no data, no constraints, and nowhere more equations or conditions than
+    the fields ask for, so that there is a solution whatever they are."""
+    if not problem.parameters or problem.constraints or any(c.observations is not None for c in problem.conditions):
+        return False
+    looks = _looked_at(problem, conditions)
+    interior = [equation for look in looks if look.part == "interior" for equation in look.derivatives]
+    for fields in _coupled(interior, len(problem.fields)) if interior else []:
+        own, there = [e for e in interior if _touches(e, fields)], _conditions(problem, looks, fields)
+        if len(own) > len(fields):
+            return False
+        for axis in range(problem.domain.dim):
+            most = [max(there[atom] for atom in atoms) for atoms in _ends(problem, axis) if atoms]
+            if sum(most) > (_order(own, sorted(fields), axis) if len(own) == len(fields) else 0):
+                return False
+    return bool(interior)
 
 
 def _touches(equation: set[Derivative], fields: set[int]) -> bool:
