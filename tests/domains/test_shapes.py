@@ -286,3 +286,11 @@ def test_a_shape_is_made_again_from_its_arguments(name):
     again = type(domain)(**domain.arguments())
     assert repr(again) == repr(domain)
     np.testing.assert_array_equal(again.sample("boundary", 9), domain.sample("boundary", 9))
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.3])
+def test_means_over_a_disk_with_a_hole_are_those_of_the_disk_less_those_of_the_hole(centre):
+    points, weights = (Ball((0.0, 0.0), 1.0) - Ball((centre, 0.0), 0.5)).quadrature("interior", 60)
+    # Over a disk of radius r around c the mean of x² is c² + r²/4, and that of x is c.
+    expected = np.array([1 / 4 - 0.25 * (centre**2 + 1 / 16), -0.25 * centre]) / 0.75
+    np.testing.assert_allclose(weights @ np.stack([points[:, 0] ** 2, points[:, 0]], axis=1), expected, atol=3e-4)

@@ -25,24 +25,13 @@ class AbstractEllipsoid(AbstractDomain):
 
     def _set(self, centre: Corner, semi_axes: Float[np.ndarray, " dim"], coordinates: Sequence[str] | None) -> None:
         self.centre, self.semi_axes = vector(centre, type(self).__name__, "centre"), semi_axes
-        self._coordinates = coordinate_names(len(self.centre), coordinates, type(self).__name__)
+        self.lower, self.upper = self.centre - self.semi_axes, self.centre + self.semi_axes
+        self.coordinates = coordinate_names(len(self.centre), coordinates, type(self).__name__)
 
     def __repr__(self) -> str:
         size = f"{self.radius:g}" if isinstance(self, Ball) else point_text(self.semi_axes)
         default = self.coordinates == coordinate_names(self.dim, None, "")
         return f"{type(self).__name__}({point_text(self.centre)}, {size}{'' if default else f', {self.coordinates}'})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self.centre - self.semi_axes
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self.centre + self.semi_axes
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self._coordinates
 
     @property
     def atoms(self) -> tuple[str, ...]:

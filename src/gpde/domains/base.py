@@ -9,7 +9,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from gpde.domains.sampling import SAMPLINGS, between, count, gauss_points, generator, placed, split, spread
+from gpde.arguments import named_constructor
+from gpde.domains.sampling import (
+    SAMPLINGS,
+    between,
+    count,
+    gauss_points,
+    generator,
+    placed,
+    split,
+    spread,
+    trial,
+    weights_of_means,
+)
 
 if TYPE_CHECKING:
     from gpde.domains.parts import WithParts
@@ -26,25 +38,20 @@ class AbstractDomain(abc.ABC):
     (`a | b`, `a & b`, `a - b`) and `with_parts` follow.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            named_constructor(cls)
+
     # How far off its boundary a point may lie and count as on it, relative to the extent.
     tolerance: float = 1e-9
 
     # --- what a geometry gives
 
-    @property
-    @abc.abstractmethod
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        """Lower corner of the bounding box."""
-
-    @property
-    @abc.abstractmethod
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        """Upper corner of the bounding box."""
-
-    @property
-    @abc.abstractmethod
-    def coordinates(self) -> tuple[str, ...]:
-        """Names of the coordinates, for people: `("x", "y")`, `("t", "x")`."""
+    # Set by the constructor: the corners of the bounding box, and the names of the coordinates, for people.
+    lower: Float[np.ndarray, " dim"]
+    upper: Float[np.ndarray, " dim"]
+    coordinates: tuple[str, ...]
 
     @property
     @abc.abstractmethod
@@ -212,7 +219,7 @@ class AbstractDomain(abc.ABC):
 
     def quadrature(self, part: str, num: int) -> tuple[Points, Float[np.ndarray, " points"]]:
         """About `num` points on a part with weights of sum one, for means over it: by Gauss where a map of the unit cube is at
-        hand, else four times as many points of a low-discrepancy sequence, all of one weight."""
+        hand, else four times as many points of a low-discrepancy sequence, with the means of polynomials over 2^16 of them."""
         atoms = self.covers(part)
         measures = np.array([self.atom_measure(atom) for atom in atoms])
         pieces = [self.atom_quadrature(atom, n) for atom, n in zip(atoms, split(num, measures, least=1), strict=True)]
@@ -229,7 +236,8 @@ class AbstractDomain(abc.ABC):
         if self.has_chart(atom) and not np.isnan(points).any():
             return points, weights
         points = self.sample_atom(atom, 4 * num, "sobol", 0)
-        return points, np.full(len(points), 1 / len(points))
+        many = trial(self.atom_extent(atom), lambda unit: self.place(atom, unit), log2=16)
+        return points, weights_of_means(points, many[~np.isnan(many).any(axis=1)])
 
     def place_in_box(self, unit: Float[np.ndarray, "points axes"]) -> Points:
         """Points of the interior out of the box around it: `place` for a geometry that knows its inside and no map."""

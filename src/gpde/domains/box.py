@@ -33,20 +33,20 @@ class Box(AbstractDomain):
         coordinates: Sequence[str] | None = None,
         periodic: str | int | Sequence[str | int] = (),
     ):
-        self._lower, self._upper = vector(lower, "Box", "lower"), vector(upper, "Box", "upper")
-        if self._lower.shape != self._upper.shape:
-            sizes = f"{len(self._lower)} and {len(self._upper)}"
+        self.lower, self.upper = vector(lower, "Box", "lower"), vector(upper, "Box", "upper")
+        if self.lower.shape != self.upper.shape:
+            sizes = f"{len(self.lower)} and {len(self.upper)}"
             raise ValueError(f"`Box`: `lower` and `upper` have one number per coordinate each; got {sizes}.")
-        if not np.all(self._lower < self._upper):
+        if not np.all(self.lower < self.upper):
             raise ValueError(f"`Box`: `lower` is below `upper` in every coordinate; got {lower} and {upper}.")
-        self._coordinates = coordinate_names(self.dim, coordinates, "Box")
+        self.coordinates = coordinate_names(self.dim, coordinates, "Box")
         self.periodic = self._circles(periodic)
-        self._closed = np.array([name in self.periodic for name in self._coordinates])
+        self._closed = np.array([name in self.periodic for name in self.coordinates])
         names = [_SIDES[axis] if axis < len(_SIDES) else (f"lower{axis}", f"upper{axis}") for axis in range(self.dim)]
         self._sides = {
             name: (axis, corner)
             for axis, pair in enumerate(names)
-            for name, corner in zip(pair, (self._lower, self._upper), strict=True)
+            for name, corner in zip(pair, (self.lower, self.upper), strict=True)
             if not self._closed[axis]
         }
 
@@ -54,18 +54,6 @@ class Box(AbstractDomain):
         names = "" if self.coordinates == coordinate_names(self.dim, None, "Box") else f", {self.coordinates}"
         circles = f", periodic={self.periodic}" if self.periodic else ""
         return f"Box({point_text(self.lower)}, {point_text(self.upper)}{names}{circles})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self._lower
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self._upper
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self._coordinates
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -116,21 +104,21 @@ class Box(AbstractDomain):
     def atom_normal(self, atom: str, points: Points) -> Points:
         axis, corner = self._sides[atom]
         normals = np.zeros_like(points)
-        normals[:, axis] = 1.0 if corner is self._upper else -1.0
+        normals[:, axis] = 1.0 if corner is self.upper else -1.0
         return normals
 
     def _circles(self, given: str | int | Sequence[str | int]) -> tuple[str, ...]:
         """The names of the periodic coordinates, in order."""
         asked = [given] if isinstance(given, str | int) else list(given)
         axes = range(self.dim)
-        chosen = {name: self._coordinates[name] if isinstance(name, int) and name in axes else name for name in asked}
+        chosen = {name: self.coordinates[name] if isinstance(name, int) and name in axes else name for name in asked}
         for name, found in chosen.items():
-            if found not in self._coordinates or isinstance(name, bool):
+            if found not in self.coordinates or isinstance(name, bool):
                 raise ValueError(
-                    f"`Box`: `periodic` has {name!r}; it is made of the coordinates {', '.join(map(repr, self._coordinates))} "
+                    f"`Box`: `periodic` has {name!r}; it is made of the coordinates {', '.join(map(repr, self.coordinates))} "
                     f"or of their numbers, 0 to {self.dim - 1}."
                 )
-        return tuple(name for name in self._coordinates if name in chosen.values())
+        return tuple(name for name in self.coordinates if name in chosen.values())
 
     def _free(self, atom: str) -> list[int]:
         """The axes along which the atom extends."""

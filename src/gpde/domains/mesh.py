@@ -48,12 +48,15 @@ class Mesh(AbstractDomain):
         names: Mapping[str, int] | None = None,
         coordinates: Sequence[str] | None = None,
     ):
+        if not isinstance(file, str | os.PathLike | tuple):
+            raise ValueError(f"`Mesh`: `file` is the path of a file that meshio reads, as 'wing.msh'; got {file!r}.")
         self.names = None if names is None else dict(names)
         cells = Cells(*file) if isinstance(file, tuple) else _read(Path(file), self.names or {})
         self.file = tuple(cells)
         self._nodes, self._facets = cells.nodes, dict(cells.facets)
-        self._coordinates = coordinate_names(self._nodes.shape[1], coordinates, "Mesh")
+        self.coordinates = coordinate_names(self._nodes.shape[1], coordinates, "Mesh")
         self._cells = _Simplices(self._nodes, cells.simplices)
+        self.lower, self.upper = self._cells.corners.min(axis=(0, 1)), self._cells.corners.max(axis=(0, 1))
         self._sides = {name: _Simplices(self._nodes, facets) for name, facets in self._facets.items()}
         inner = _opposite(cells.simplices, self._facets)
         self._normals = {name: _normals(self._nodes, facets, inner[name]) for name, facets in self._facets.items()}
@@ -61,18 +64,6 @@ class Mesh(AbstractDomain):
 
     def __repr__(self) -> str:
         return f"Mesh({len(self._nodes)} nodes, {len(self._cells.measure)} cells, parts {', '.join(self._facets)})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self._cells.corners.min(axis=(0, 1))
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self._cells.corners.max(axis=(0, 1))
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self._coordinates
 
     @property
     def atoms(self) -> tuple[str, ...]:

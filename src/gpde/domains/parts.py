@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 
 from gpde.domains.base import AbstractDomain, Mask, Points
 from gpde.domains.functions import PointFunction
+from gpde.domains.pieces import AbstractPieces, Source
 from gpde.domains.sampling import trial
 
 
 @final
-class WithParts(AbstractDomain):
+class WithParts(AbstractPieces):
     """A domain whose boundary has further parts, each where a predicate holds (`AbstractDomain.with_parts`).
 
     An atom that a predicate divides falls into `"left & inflow"` and `"left - inflow"`, say; all names of before stand for what
@@ -29,6 +30,7 @@ class WithParts(AbstractDomain):
             if not callable(predicate):
                 raise ValueError(f"`with_parts`: {name!r} is given by a function of one point; got {predicate!r}.")
         self.domain, self.predicates, self.tolerance = domain, dict(predicates), domain.tolerance
+        self.lower, self.upper, self.coordinates = domain.lower, domain.upper, domain.coordinates
         self._names = list(self.predicates)
         self._holds = [PointFunction(p, f"`with_parts`: the predicate {name!r}") for name, p in self.predicates.items()]
         # Each atom: the one it comes from, which predicate holds (the number of them: none), and its share.
@@ -54,18 +56,6 @@ class WithParts(AbstractDomain):
         return f"{self.domain!r}.with_parts({', '.join(self._names)})"
 
     @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self.domain.lower
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self.domain.upper
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self.domain.coordinates
-
-    @property
     def units(self) -> Float[np.ndarray, " dim"]:
         return self.domain.units
 
@@ -87,48 +77,22 @@ class WithParts(AbstractDomain):
         named = tuple(part for part in self.domain.parts if part in self._unions or part in self.atoms)
         return (*named, *self._names)
 
-    def atom_dim(self, atom: str) -> int:
-        return self.domain.atom_dim(self._source(atom))
+    def source(self, atom: str) -> Source:
+        old, _, share = self._pieces.get(atom, (atom, None, 1.0))
+        return Source(self.domain, old, share)
 
-    def has_chart(self, atom: str) -> bool:
-        return self.domain.has_chart(self._source(atom))
-
-    def atom_extent(self, atom: str) -> Float[np.ndarray, " axes"]:
-        return self.domain.atom_extent(self._source(atom))
-
-    def atom_measure(self, atom: str) -> float:
-        return self._fraction(atom) * self.domain.atom_measure(self._source(atom))
+    def keeps(self, atom: str, points: Points) -> Mask:
+        if atom not in self._pieces or self._pieces[atom][0] == atom:  # in one piece
+            return np.ones(len(points), dtype=bool)
+        number = self._pieces[atom][1]
+        return self._which(points) == (len(self._names) if number is None else number)
 
     def atom_share(self, atom: str) -> float:
-        return self._fraction(atom) * self.domain.atom_share(self._source(atom))
-
-    def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
-        points = self.domain.place(self._source(atom), unit)
-        return points if self._is_whole(atom) else np.where(self._fits(atom, points)[:, None], points, np.nan)
+        domain, old, share = self.source(atom)
+        return share * domain.atom_share(old)
 
     def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
         return self.domain.contains(points, tolerance)
-
-    def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
-        out = self.domain.on_atom(self._source(atom), points, tolerance)
-        if not self._is_whole(atom):
-            out[out] = self._fits(atom, points[out])
-        return out
-
-    def atom_normal(self, atom: str, points: Points) -> Points:
-        return self.domain.atom_normal(self._source(atom), points)
-
-    def _source(self, atom: str) -> str:
-        return self._pieces[atom][0] if atom in self._pieces else atom
-
-    def _fraction(self, atom: str) -> float:
-        return self._pieces[atom][2] if atom in self._pieces else 1.0
-
-    def _is_whole(self, atom: str) -> bool:
-        return atom not in self._pieces or self._pieces[atom][0] == atom
-
-    def _fits(self, atom: str, points: Points) -> Mask:
-        return self._which(points) == (len(self._names) if self._pieces[atom][1] is None else self._pieces[atom][1])
 
     def _which(self, points: Points) -> np.ndarray:
         """The number of the first predicate that holds at each point; the number of them where none does, -1 for NaN."""

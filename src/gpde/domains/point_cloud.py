@@ -19,7 +19,8 @@ class PointCloud(AbstractDomain):
 
     `boundary` is an array, whose part is `"boundary"`, or a mapping from names to arrays; `normals` has the same form. Sampling
     chooses among the points, each at most once: `"uniform"` at random, else so that none are close. A place belongs to the
-    domain if a point of the cloud is as near as its points are to each other, and it is not beyond the nearest normal.
+    domain if a point of the cloud is as near as its points are to each other; where there are normals, which say what is beyond,
+    twice that, and it is not beyond the nearest one.
     """
 
     def __init__(
@@ -38,13 +39,13 @@ class PointCloud(AbstractDomain):
                 raise ValueError(f"`PointCloud`: a part of the boundary is called {name!r}; choose another name.")
         if self.normals is not None:
             self._check_normals(self.normals)
-        self._coordinates = coordinate_names(dim, coordinates, "PointCloud")
+        self.coordinates = coordinate_names(dim, coordinates, "PointCloud")
         self._clouds = {"interior": self.points, **self.boundary}
         every = np.concatenate(list(self._clouds.values()))
         if len(np.unique(every, axis=0)) < len(every):
             raise ValueError(f"`PointCloud`: {len(every) - len(np.unique(every, axis=0))} points are repeated; remove them.")
-        self._lower, self._upper = every.min(axis=0), every.max(axis=0)
-        if not np.all(self._lower < self._upper):
+        self.lower, self.upper = every.min(axis=0), every.max(axis=0)
+        if not np.all(self.lower < self.upper):
             raise ValueError("`PointCloud`: all points have one coordinate in common; leave that coordinate out.")
         self._trees = {name: KDTree(cloud) for name, cloud in self._clouds.items()}
         self._all, self._rim = KDTree(every), np.concatenate(list(self.boundary.values()))
@@ -54,18 +55,6 @@ class PointCloud(AbstractDomain):
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(cloud)} on {name!r}" for name, cloud in self._clouds.items())
         return f"PointCloud({counts})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self._lower
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self._upper
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self._coordinates
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -102,7 +91,7 @@ class PointCloud(AbstractDomain):
     def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
         checked = self.check_points(points, "contains")
         slack = (self.tolerance if tolerance is None else tolerance) * float(self.extent.max())
-        inside = self._all.query(checked)[0] <= self._spacing + slack
+        inside = self._all.query(checked)[0] <= (1 if self.normals is None else 2) * self._spacing + slack
         if self.normals is not None:
             _, nearest = self._rim_tree.query(checked)
             out = np.concatenate(list(self.normals.values()))

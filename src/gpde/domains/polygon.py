@@ -36,9 +36,13 @@ class Polygon(AbstractDomain):
         coordinates: Sequence[str] | None = None,
     ):
         self.vertices = _ring(vertices, "`vertices`")
+        first: Any = None if isinstance(holes, Mapping) or not len(holes) else holes[0]
+        if first is not None and np.ndim(first) == 1:
+            raise ValueError("`Polygon`: `holes` is a list of polygons, also for one: `holes=[[(x, y), (x, y), (x, y)]]`.")
         named = holes if isinstance(holes, Mapping) else {f"hole{i}": hole for i, hole in enumerate(holes)}
         self.holes = {name: _ring(hole, f"the hole {name!r}") for name, hole in named.items()}
-        self._coordinates = coordinate_names(2, coordinates, "Polygon")
+        self.lower, self.upper = self.vertices.min(axis=0), self.vertices.max(axis=0)
+        self.coordinates = coordinate_names(2, coordinates, "Polygon")
         self._sides = [f"side{i}" for i in range(len(self.vertices))]
         for name in self.holes:
             if name in ("interior", "boundary", "outer", *self._sides) or not isinstance(name, str):
@@ -62,18 +66,6 @@ class Polygon(AbstractDomain):
         more = ", ..." if len(self.vertices) > 8 else ""
         holes = f", holes: {', '.join(self.holes)}" if self.holes else ""
         return f"Polygon([{corners}{more}]{holes})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self.vertices.min(axis=0)
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self.vertices.max(axis=0)
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self._coordinates
 
     @property
     def atoms(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Points in the unit cube: random, of low discrepancy, or in rows. A domain carries them to its parts."""
 
 import heapq
+import itertools
 import math
 import operator
 import zlib
@@ -86,6 +87,24 @@ def trial(
 def acceptance(points: Float[np.ndarray, "tried dim"]) -> float:
     """The share of points that `place` has not rejected."""
     return float(np.mean(~np.isnan(points).any(axis=1)))
+
+
+def weights_of_means(
+    points: Float[np.ndarray, "points dim"], many: Float[np.ndarray, "many dim"]
+) -> Float[np.ndarray, " points"]:
+    """The weights nearest to equal ones with which polynomials have the means over `points` that they have over `many`."""
+    low, span = many.min(axis=0), np.maximum(np.ptp(many, axis=0), np.finfo(float).tiny)
+    degree, dim = 0, points.shape[1]
+    while degree < 6 and math.comb(degree + 1 + dim, dim) <= len(points) // 6:
+        degree += 1
+    orders = [order for order in itertools.product(range(degree + 1), repeat=dim) if sum(order) <= degree]
+
+    def polynomials(x: Float[np.ndarray, "points dim"]) -> Float[np.ndarray, "points orders"]:
+        along = np.polynomial.legendre.legvander(2 * (x - low) / span - 1, degree)  # (points, dim, degree + 1)
+        return np.stack([np.prod([along[:, axis, n] for axis, n in enumerate(order)], axis=0) for order in orders], axis=1)
+
+    equal, basis = np.full(len(points), 1 / len(points)), polynomials(points)
+    return equal + np.linalg.lstsq(basis.T, polynomials(many).mean(axis=0) - equal @ basis, rcond=1e-10)[0]
 
 
 def spread(points: Float[np.ndarray, "many dim"], num: int) -> np.ndarray:

@@ -5,6 +5,7 @@ leads out of it and the step back leads in. That also settles sides that two ope
 """
 
 import abc
+import functools
 from collections.abc import Mapping
 from typing import final
 
@@ -13,13 +14,14 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gpde.domains.base import AbstractDomain, Mask, Points
+from gpde.domains.pieces import AbstractPieces, Source, share_of
 from gpde.domains.sampling import acceptance, trial
 from gpde.domains.spacetime import SpaceTime
 
 STEP = 1e-6
 
 
-class AbstractSetOperation(AbstractDomain):
+class AbstractSetOperation(AbstractPieces):
     """Two domains made one. Parts keep the operands' names; where both have one, the second's gets a number: `"circle2"`."""
 
     def __init__(self, first: AbstractDomain, second: AbstractDomain):
@@ -36,10 +38,11 @@ class AbstractSetOperation(AbstractDomain):
             raise ValueError(f"`{name}`: of a domain with periodic coordinates only a difference can be taken, as its first.")
         self.first, self.second = first, second
         self.tolerance = max(first.tolerance, second.tolerance)
-        self._lower, self._upper = self._box()
+        self.lower, self.upper = self._box()
+        self.coordinates = first.coordinates
         # Each atom of the boundary: which operand it comes from, its name there, and how much of it is left.
         self._atoms: dict[str, tuple[int, str, float]] = {}
-        self._filled = acceptance(trial(self.extent, self.place_in_box)) if np.all(self._lower < self._upper) else 0.0
+        self._filled = acceptance(trial(self.extent, self.place_in_box)) if np.all(self.lower < self.upper) else 0.0
         if not self._filled:
             raise ValueError(f"`{name}`: {first!r} and {second!r} leave nothing; check where they lie.")
         reserved = {"interior", *first.parts}
@@ -47,7 +50,9 @@ class AbstractSetOperation(AbstractDomain):
         for atom in second.atoms[1:]:
             new[1][atom] = _free(atom, {*reserved, *new[1].values(), *second.unions})
         left = {
-            new[i][old]: (i, old, self._left(i, old)) for i, domain in enumerate(self._operands) for old in domain.atoms[1:]
+            new[i][old]: (i, old, share_of(domain, old, functools.partial(self._on_boundary, i, old), log2=14))
+            for i, domain in enumerate(self._operands)
+            for old in domain.atoms[1:]
         }
         self._atoms = {atom: source for atom, source in left.items() if source[2] > 0}
         self._unions: dict[str, tuple[str, ...]] = {"boundary": tuple(self._atoms)}
@@ -69,18 +74,6 @@ class AbstractSetOperation(AbstractDomain):
     _second_outward: float = 1.0
 
     @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self._lower
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self._upper
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self.first.coordinates
-
-    @property
     def periods(self) -> Float[np.ndarray, " dim"]:
         return self.first.periods
 
@@ -92,34 +85,32 @@ class AbstractSetOperation(AbstractDomain):
     def unions(self) -> Mapping[str, tuple[str, ...]]:
         return self._unions
 
+    def source(self, atom: str) -> Source:
+        number, old, share = self._atoms[atom]
+        return Source(self._operands[number], old, share)
+
+    def keeps(self, atom: str, points: Points) -> Mask:
+        number, old, _ = self._atoms[atom]
+        return self._on_boundary(number, old, points)
+
+    # The interior is a piece of no operand, but what is kept of the box around it.
     def has_chart(self, atom: str) -> bool:
-        return atom == "interior" or self._source(atom)[0].has_chart(self._atoms[atom][1])
+        return atom == "interior" or super().has_chart(atom)
 
     def atom_dim(self, atom: str) -> int:
-        return self.dim if atom == "interior" else self._source(atom)[0].atom_dim(self._atoms[atom][1])
+        return self.dim if atom == "interior" else super().atom_dim(atom)
 
     def atom_extent(self, atom: str) -> Float[np.ndarray, " axes"]:
-        return self.extent if atom == "interior" else self._source(atom)[0].atom_extent(self._atoms[atom][1])
+        return self.extent if atom == "interior" else super().atom_extent(atom)
 
     def atom_measure(self, atom: str) -> float:
-        if atom == "interior":
-            return self._filled * float(np.prod(self.extent))
-        domain, old = self._source(atom)
-        return self._atoms[atom][2] * domain.atom_measure(old)
+        return self._filled * float(np.prod(self.extent)) if atom == "interior" else super().atom_measure(atom)
 
     def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
-        if atom == "interior":
-            return self.place_in_box(unit)
-        domain, old = self._source(atom)
-        return self._kept(self._atoms[atom][0], old, domain.place(old, unit))
+        return self.place_in_box(unit) if atom == "interior" else super().place(atom, unit)
 
     def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
-        if atom == "interior":
-            return self._strictly_inside(points, tolerance)
-        domain, old = self._source(atom)
-        out = domain.on_atom(old, points, tolerance)
-        out[out] = self._on_boundary(self._atoms[atom][0], old, points[out])
-        return out
+        return self._strictly_inside(points, tolerance) if atom == "interior" else super().on_atom(atom, points, tolerance)
 
     @abc.abstractmethod
     def _strictly_inside(self, points: Points, tolerance: float) -> Mask: ...
@@ -128,26 +119,8 @@ class AbstractSetOperation(AbstractDomain):
         number, old, _ = self._atoms[atom]
         return self._normal(number, old, points)
 
-    def _source(self, atom: str) -> tuple[AbstractDomain, str]:
-        number, old, _ = self._atoms[atom]
-        return self._operands[number], old
-
     def _normal(self, number: int, old: str, points: Points) -> Points:
         return (self._second_outward if number else 1.0) * self._operands[number].atom_normal(old, points)
-
-    def _left(self, number: int, old: str) -> float:
-        """The share of an operand's atom that is on the boundary of the whole."""
-        domain = self._operands[number]
-        if domain.atom_dim(old) == 0:
-            return float(self._on_boundary(number, old, domain.sample(old, 1)).all())
-        points = trial(domain.atom_extent(old), lambda unit: domain.place(old, unit))
-        return acceptance(self._kept(number, old, points)) / acceptance(points)
-
-    def _kept(self, number: int, old: str, points: Points) -> Points:
-        """Points of an operand's atom, those rejected that are not on the boundary of the whole."""
-        there = np.logical_not(np.isnan(points).any(axis=1))
-        there[there] = self._on_boundary(number, old, points[there])
-        return np.where(there[:, None], points, np.nan)
 
     def _on_boundary(self, number: int, old: str, points: Points) -> Mask:
         if not len(points):

@@ -31,12 +31,12 @@ class SignedDistance(AbstractDomain):
         if not callable(function):
             raise ValueError(f"`SignedDistance`: `function` is a function of one point, negative inside; got {function!r}.")
         self.function, self._value = function, PointFunction(function, "`SignedDistance`: `function`")
-        self._lower, self._upper = vector(lower, "SignedDistance", "lower"), vector(upper, "SignedDistance", "upper")
-        if self._lower.shape != self._upper.shape or not np.all(self._lower < self._upper):
+        self.lower, self.upper = vector(lower, "SignedDistance", "lower"), vector(upper, "SignedDistance", "upper")
+        if self.lower.shape != self.upper.shape or not np.all(self.lower < self.upper):
             raise ValueError(f"`SignedDistance`: `lower` is below `upper` in every coordinate; got {lower} and {upper}.")
-        if len(self._lower) < 2:
+        if len(self.lower) < 2:
             raise ValueError("`SignedDistance`: a domain on a line is an interval; use `Box(lower, upper)`.")
-        self._coordinates = coordinate_names(len(self._lower), coordinates, "SignedDistance")
+        self.coordinates = coordinate_names(len(self.lower), coordinates, "SignedDistance")
         self._volume = float(np.prod(self.extent))
         share = acceptance(trial(self.extent, self.place_in_box))
         shell = acceptance(trial(self.extent, self._project))
@@ -44,7 +44,7 @@ class SignedDistance(AbstractDomain):
             state = "negative nowhere" if share == 0 else "zero nowhere"
             raise ValueError(f"`SignedDistance`: `function` is {state} between {lower} and {upper}; it is negative inside.")
         self._measures = {"interior": share * self._volume, "surface": shell * self._volume / (2 * self._shell)}
-        faces = np.concatenate([self._face(axis, corner) for axis in range(self.dim) for corner in (self._lower, self._upper)])
+        faces = np.concatenate([self._face(axis, corner) for axis in range(self.dim) for corner in (self.lower, self.upper)])
         if np.any(self._value(faces) < 0):
             raise ValueError(
                 f"`SignedDistance`: `function` is negative on a side of the box between {lower} and {upper}, where it has no "
@@ -53,19 +53,7 @@ class SignedDistance(AbstractDomain):
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"SignedDistance({name}, {self._lower.tolist()}, {self._upper.tolist()})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return self._lower
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return self._upper
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return self._coordinates
+        return f"SignedDistance({name}, {self.lower.tolist()}, {self.upper.tolist()})"
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -145,6 +133,6 @@ class SignedDistance(AbstractDomain):
 
     def _face(self, axis: int, corner: Float[np.ndarray, " dim"]) -> Points:
         points = self.grid((9,) * self.dim)
-        points = points[points[:, axis] == self._lower[axis]]
+        points = points[points[:, axis] == self.lower[axis]]
         points[:, axis] = corner[axis]
         return points

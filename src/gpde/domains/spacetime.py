@@ -40,22 +40,11 @@ class SpaceTime(AbstractDomain):
         if "t" in self.space.coordinates:
             raise ValueError(f"`SpaceTime`: 't' is the time; the coordinates of `space` are called {self.space.coordinates}.")
         self.start, self.stop = float(start), float(stop)
-        self.tolerance = self.space.tolerance
+        self.lower, self.upper = np.array([self.start, *self.space.lower]), np.array([self.stop, *self.space.upper])
+        self.coordinates, self.tolerance = ("t", *self.space.coordinates), self.space.tolerance
 
     def __repr__(self) -> str:
         return f"SpaceTime({self.space!r}, {self.start:g}, {self.stop:g})"
-
-    @property
-    def lower(self) -> Float[np.ndarray, " dim"]:
-        return np.array([self.start, *self.space.lower])
-
-    @property
-    def upper(self) -> Float[np.ndarray, " dim"]:
-        return np.array([self.stop, *self.space.upper])
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        return ("t", *self.space.coordinates)
 
     @property
     def atoms(self) -> tuple[str, ...]:
