@@ -19,8 +19,8 @@ class PointCloud(AbstractDomain):
 
     `boundary` is an array, whose part is `"boundary"`, or a mapping from names to arrays; `normals` has the same form. Sampling
     chooses among the points, each at most once: `"uniform"` at random, else so that none are close. A place belongs to the
-    domain if a point of the cloud is as near as its points are to each other; where there are normals, which say what is beyond,
-    twice that, and it is not beyond the nearest one.
+    domain if a point of the cloud is as near as its points are to each other; where there are normals, which say what lies
+    beyond, twice that, and it is not beyond the nearest one.
     """
 
     def __init__(
