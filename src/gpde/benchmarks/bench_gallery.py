@@ -14,6 +14,7 @@ from gpde.methods import Consensus, FullBatch, MiniBatch
 from gpde.problem.problem import Problem
 from gpde.solution._solve import solve
 from gpde.solution.errors import error_points, reference_values
+from gpde.solution.plane import Plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,22 +92,18 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def draw_reference(panel: "Axes", problem: Problem) -> None:
-    """What is looked for, of one field: a line, or an image on the first two coordinates with the others at their middle."""
+    """What is looked for, of one field: a line, or an image on the plane that pictures of solutions show."""
     domain, row = problem.domain, problem.fields.index(_SHOWN.get(problem.name, problem.fields[0]))
-    shape = (200,) if domain.dim == 1 else (90, 90) + (3,) * (domain.dim - 2)
-    points = domain.grid(shape)
-    if domain.dim > 2:
-        points = points[np.all(points[:, 2:] == (domain.lower + domain.upper)[2:] / 2, axis=1)]
-    inside = domain.contains(points)
-    values, exact = np.full(len(points), np.nan), reference_values(problem, points[inside])
+    plane = None if domain.dim == 1 else Plane(domain, (90, 90), domain.contains)
+    points = domain.grid((200,)) if plane is None else plane.points
+    exact = reference_values(problem, points)
     assert exact is not None  # every problem of the gallery has a reference
-    values[inside] = exact[:, row]
     panel.set_axis_on()
     panel.set(xticks=[], yticks=[])
     panel.set_title(f"{problem.name}: {problem.fields[row]}({', '.join(domain.coordinates)})", fontsize=6.5, loc="left")
     panel.spines[:].set_visible(False)
-    if domain.dim == 1:
-        panel.plot(points[:, 0], values, lw=1.2)
-        return
-    flat = points[:, :2].reshape(90, 90, 2)
-    panel.pcolormesh(flat[..., 0], flat[..., 1], values.reshape(90, 90), shading="nearest", cmap="viridis", rasterized=True)
+    if plane is None:
+        panel.plot(points[:, 0], exact[:, row], lw=1.2)
+    else:
+        plane.colours(panel, exact[:, row], cmap="viridis")
+        panel.set_aspect(plane.aspect)

@@ -90,7 +90,7 @@ class Plane:
         return Triangulation(places[:, 0], places[:, 1], triangles, mask=~inside(centres))
 
     def image(self, axes: "Axes", values: np.ndarray, title: str, *, log: bool = False, **scale: float) -> None:
-        """Values at `points` as colours."""
+        """Values at `points`, with what the colours stand for."""
         from matplotlib.colors import LogNorm
         from matplotlib.ticker import NullFormatter
 
@@ -98,16 +98,18 @@ class Plane:
         # Between one and four decades: fewer have no tick, more show only the dips between two signs.
         lowest = np.clip(shown.min(), 1e-4 * shown.max(), 0.1 * shown.max())
         norm: Any = {"norm": LogNorm(lowest, shown.max())} if log else scale
-        how: Any = {"shading": "gouraud", "cmap": "magma" if log else "viridis", "rasterized": True, **norm}
-        if self._triangles is None:
-            colours = axes.pcolormesh(self.x, self.y, shown.reshape(self.x.shape), **how)
-        else:
-            colours = axes.tripcolor(self._triangles, shown, **how)
+        colours = self.colours(axes, shown, cmap="magma" if log else "viridis", **norm)
         bar = axes.figure.colorbar(colours, ax=axes, shrink=0.9, aspect=18, pad=0.02)
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=7, width=0.5)
         bar.ax.yaxis.set_minor_formatter(NullFormatter())
         self._frame(axes, title)
+
+    def colours(self, axes: "Axes", values: np.ndarray, **how: Any) -> Any:
+        """Values at `points` as colours, without frame and scale."""
+        if self._triangles is None:
+            return axes.pcolormesh(self.x, self.y, values.reshape(self.x.shape), shading="gouraud", rasterized=True, **how)
+        return axes.tripcolor(self._triangles, values, shading="gouraud", rasterized=True, **how)
 
     def scatter(self, axes: "Axes", values: np.ndarray, points: Any) -> None:
         """The points over contours of the solution; in space those near the plane."""
