@@ -9,7 +9,7 @@ from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.methods import Consensus, FullBatch
 from gpde.methods.full_batch.ladder import Ladder
-from gpde.operators import divergence, gradient
+from gpde.operators import divergence, gradient, partial
 from gpde.outcomes import Outcome
 from gpde.problem.problem import Problem
 from gpde.solution._solve import solve
@@ -97,3 +97,16 @@ def test_easy_equations_take_none():
     solution = solve(get("elliptic").build(), method=FullBatch(), num_interior=150, num_boundary=60)
     assert solution.result.outcome is Outcome.CONVERGED
     assert not any("ladder" in note for note in solution.result.notes)
+
+
+def test_an_equation_with_constants_for_solutions_is_followed_from_where_its_values_are_given():
+    # u = 0 and u = 1 solve all of the equations but the first.
+    problem = Problem(
+        Box(0.0, 12.0),
+        {"interior": lambda u, t: partial(u, 0)(t) - u(t) * (1 - u(t)), "left": lambda u, t: u(t) - 0.01},
+    )
+    solution = solve(problem, Gaussian(1.2), method=FullBatch(), num_interior=60, num_boundary=1)
+    t = np.linspace(0, 12, 50)
+    assert solution.result.outcome is Outcome.CONVERGED
+    assert any("from the data outwards" in note for note in solution.result.notes)
+    assert np.max(np.abs(solution(t[:, None]) - 1 / (1 + 99 * np.exp(-t)))) < 1e-2

@@ -29,6 +29,10 @@ class Ladder(NamedTuple):
         """Whether a step without the ladder shows that it is needed. A ladder is taken once."""
         return self.climbed == 0 and far and is_astray(damping, self.steps + 1)
 
+    def has_failed(self, damping: float, far: bool) -> bool:
+        """Whether a step below the ladder shows that it did not lead there."""
+        return self.climbed > 0 and self.level == 0.0 and far and is_astray(damping, self.steps + 1)
+
     def begun(self) -> "Ladder":
         return Ladder(_TOP, 0, 1)
 

@@ -32,6 +32,7 @@ from gpde.linalg.line_search import backtrack, next_move
 from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.full_batch.ladder import Ladder
+from gpde.methods.full_batch.spread import LOOSE, Spread, counting, distances
 from gpde.methods.representer import Representer
 from gpde.methods.start import linear_start
 from gpde.outcomes import Outcome
@@ -47,7 +48,8 @@ class Work:
     elimination takes, for the last nugget.
 
     LAPACK made $U^T$ by columns, which by rows is $U$. Below its diagonal LAPACK leaves other numbers, which nobody may read.
-    Another memo: the state in which the run started, to which the ladder of nuggets returns.
+    Other memos: the state in which the run started, to which the ladder of nuggets returns; where equations count from the data
+    outwards (`spread.py`), their order and the state in which the last share of them settled.
     """
 
     setup: Setup
@@ -55,11 +57,13 @@ class Work:
     scale: Float[Array, " size"]
     factored: "tuple[float, Float[Array, 'size size']] | None" = None
     start: "State | None" = None
+    order: Float[np.ndarray, " equations"] | None = None
+    settled: "State | None" = None
 
 
 class State(NamedTuple):
     r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the smallest nugget that factors, the objective and the
-    last move; and where the run stands on the ladder of nuggets (`ladder.py`)."""
+    last move; where the run stands on the ladder of nuggets (`ladder.py`), and which equations count (`spread.py`)."""
 
     latent: Float[Array, " size"]
     weights: Float[Array, " size"]
@@ -67,6 +71,12 @@ class State(NamedTuple):
     objective: float
     move: float
     ladder: Ladder = Ladder()
+    spread: Spread = Spread()
+
+    @property
+    def at_large(self) -> bool:
+        """Whether the next step is one with all equations and the nugget that was asked for."""
+        return self.ladder.level == 0.0 and not self.spread.spreading
 
 
 class FullBatch(AbstractMethod):
@@ -87,7 +97,7 @@ class FullBatch(AbstractMethod):
     takes_means: ClassVar[bool] = True
     constraints: str | None = None
     regularization: float | None = None
-    max_steps: int = 50
+    max_steps: int = 100
     tolerance: float = 1e-6
     max_escalations: int = 5
     max_halvings: int = 20
@@ -166,6 +176,12 @@ class FullBatch(AbstractMethod):
         hard = not setup.collocation.linear and ladder.is_needed(verdict.damping, move >= _ROUNDING_MOVE)
         if hard and work.start is not None:
             return work.start._replace(nugget=reached.nugget, ladder=ladder.begun()), info, None
+        if state.spread.spreading:
+            return *self._spread(work, state, reached, verdict, info), None
+        if ladder.has_failed(verdict.damping, move >= _ROUNDING_MOVE) and self._can_spread(work, state):
+            assert work.start is not None
+            work.settled = work.start._replace(nugget=reached.nugget, ladder=ladder.counted(), spread=state.spread.begun())
+            return work.settled, info, None
         if not verdict.usable:
             return state, info, Outcome.NOT_FINITE
         if ladder.climbing(reached.nugget):
@@ -187,6 +203,26 @@ class FullBatch(AbstractMethod):
         done = min(move, next_move(move, state.move)) <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
         return new, info, Outcome.CONVERGED if done or settled else None
 
+    def _can_spread(self, work: Work, state: State) -> bool:
+        """Whether equations may begin to count from the data outwards: once, and where there is an order of them."""
+        if state.spread.spent > 0 or self.form != "linearize" or work.start is None:
+            return False
+        work.order = distances(work.setup.collocation, work.setup.kernels)
+        return work.order is not None
+
+    def _spread(self, work: Work, state: State, reached: State, verdict: "_Verdict", info: Info) -> tuple[State, Info]:
+        """The state after a step in which a share of the equations counted, and the step with that share."""
+        spread, accepted = state.spread, bool(verdict.accepted and verdict.usable)
+        info = {**info, "share": spread.share}
+        if accepted and spread.has_settled(verdict.damping, verdict.move):
+            work.settled = reached._replace(objective=math.inf, move=math.inf, spread=spread.farther())
+            return work.settled, info
+        if not spread.has_failed(accepted):
+            return reached._replace(objective=verdict.objective, move=math.inf, spread=spread.counted()), info
+        assert work.settled is not None
+        again = work.settled._replace(nugget=reached.nugget, objective=math.inf, move=math.inf)
+        return again._replace(spread=spread.less_far()), info
+
     def _attempt(self, work: Work, state: State) -> "tuple[State, _Verdict] | Outcome":
         """Where a step leads with the first nugget that admits its factorisations, and what can be said of it."""
         setup, upper = work.setup, None
@@ -207,7 +243,8 @@ class FullBatch(AbstractMethod):
                     trial = trial._replace(latent=latent, weights=weights, objective=float(objective))
                 upper = work.factored[1]
             arrays = trial.latent, trial.weights, work.gram, work.scale, upper, on_device(trial.objective)
-            latent, weights, verdict = _step(self, setup.collocation, arrays, on_device(nugget), whole)
+            count = counting(work.order, state.spread.share) if state.spread.spreading and work.order is not None else None
+            latent, weights, verdict = _step(self, setup.collocation, arrays, on_device(nugget), whole, count)
             verdict = _Verdict(*np.asarray(verdict).tolist())
             if not verdict.finite:
                 return Outcome.NOT_FINITE  # which no nugget can help
@@ -222,7 +259,7 @@ class FullBatch(AbstractMethod):
         return state.nugget
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
-        return (*super().notes(work, state), *state.ladder.notes())
+        return (*super().notes(work, state), *state.ladder.notes(), *state.spread.notes())
 
     def predictor(self, work: Work, state: State) -> AbstractPredictor:
         setup = work.setup
@@ -314,6 +351,7 @@ def _step(
     state: tuple[Array, Array, BlockGram, Array, Array | None, Array],
     nugget: Float[Array, ""],
     whole: Bool[Array, ""],
+    count: Bool[Array, " equations"] | None,
 ) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, " verdict"]]:
     """One Gauss-Newton step in any of the three forms: latent values, weights and a `_Verdict` as one array."""
     z, w, gram_matrix, scale, upper, objective = state
@@ -322,6 +360,7 @@ def _step(
     prior_nugget = method.prior_nugget(scale, nugget)
     prior = gram_matrix if method.form == "linearize" else gram_matrix.plus_diagonal(prior_nugget)
     noise = method.noise(collocation, linear.rows, gram_matrix, nugget)
+    noise = noise if count is None else jnp.where(count, noise, LOOSE / nugget * noise)
     s_lower, factored = large_factor(linear.rows.conditioned(prior, noise))
     dual = cholesky_solve(s_lower, linear.rhs)
     w_full = linear.rows.transpose_times(dual)
