@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gpde
+from gpde.solution import companion
 from gpde.solution.report import report
 
 PROBLEM = gpde.gallery.get("elliptic").build(amplitude=1.0)
@@ -25,7 +26,7 @@ def test_the_estimate_follows_the_error_over_kernels_good_and_bad():
     errors = np.array([true_error(solution) for solution in found])
     estimates = np.array([solution.error_estimate() for solution in found])
     assert errors.max() > 100 * errors.min()  # there is something to follow
-    assert np.all((estimates < 5 * errors) & (estimates > errors / 5))
+    assert np.all((estimates < 2 * errors) & (estimates > errors / 2))
 
 
 def test_calibrated_error_bars_do_not_depend_on_the_amplitude_that_was_given():
@@ -33,7 +34,13 @@ def test_calibrated_error_bars_do_not_depend_on_the_amplitude_that_was_given():
     grid = PROBLEM.domain.test_points((10, 10))
     assert np.allclose(ten.std(grid), 10 * one.std(grid), rtol=1e-2)
     assert np.allclose(ten.std(grid, calibrated=True), one.std(grid, calibrated=True), rtol=0.1)
-    assert np.mean(distance(one, grid) < 1.96 * one.std(grid, calibrated=True)) > 0.8
+    assert 0.9 <= np.mean(distance(one, grid) < 1.96 * one.std(grid, calibrated=True)) <= 0.99
+
+
+def test_too_many_points_for_a_companion_leave_the_residuals_at_points_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(companion, "_MOST_FUNCTIONALS", 500)
+    solution = gpde.solve(PROBLEM, gpde.Gaussian(0.2), method=gpde.FullBatch(), **POINTS)
+    assert true_error(solution) / 5 < solution.error_estimate() < 5 * true_error(solution)
 
 
 def test_where_there_is_no_reference_the_report_has_an_estimate():

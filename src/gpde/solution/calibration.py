@@ -1,4 +1,12 @@
-r"""How large error bars have to be: what is left of the equations where they were not asked for, against what was expected.
+r"""How large error bars have to be, and how large the error is.
+
+Where a run is small enough for a companion (`companion.py`) its correction $c$ is the error, nearly. Then the error bars, 1.96
+standard deviations $s$ wide, are multiplied by the $\rho$ with which they cover $c$ at 95 % of some places,
+
+$$ \rho = \tfrac{1}{1.96}\, \mathrm{quantile}_{0.95}\, |c| / s, $$
+
+and the error is estimated by the root mean square of $c$. Where it is larger, what is left of the equations where they were not
+asked for is compared with what was expected.
 
 At a point that the run did not use, the equation linearised at the solution is one more functional $a \cdot (L_1u, \dots)$
 with a conditional variance $s^2 = a^T C a$: $C$ is the conditional covariance of the operators there, and a nugget comes to it.
@@ -12,6 +20,7 @@ together; and the root mean square over the domain of $\rho$ times the condition
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,15 +36,34 @@ from gpde.kernels.base import MultiIndex, Terms
 from gpde.methods.base import AbstractPredictor
 from gpde.problem.problem import Condition, Problem
 
+# The normal distribution has 95 % of its mass within so many standard deviations.
+_COVERED, _WIDTH = 0.95, 1.96
 _NUM_POINTS = 128
 # Where conditional variances are smaller than this part of prior ones, they are rounding.
 _ROUNDING = 1e-14
 
 
+class Calibration(NamedTuple):
+    """What error bars are to be multiplied with, and the root mean square of the error, from which both come."""
+
+    amplitude: float
+    error: float
+
+    @classmethod
+    def of_correction(cls, correction: Float[np.ndarray, " values"], variances: Float[np.ndarray, " values"]) -> "Calibration":
+        r"""From $c$ and $s^2$ at places."""
+        ratio = np.abs(correction) / np.sqrt(np.maximum(variances, np.finfo(float).tiny))
+        amplitude = float(np.quantile(ratio, _COVERED)) / _WIDTH
+        return cls(amplitude if amplitude > 0 else 1.0, float(np.sqrt(np.mean(correction**2))))
+
+
+def has_noise(problem: Problem) -> bool:
+    """Whether there are noisy data, which say themselves how large all is."""
+    return any(c.observations is not None and np.any(np.asarray(c.observations.noise) > 0) for c in problem.conditions)
+
+
 def left_out_amplitude(problem: Problem, predictor: AbstractPredictor, kernels: Kernels, nugget: float, seed: int) -> float:
-    r"""$\rho$; 1 where there are noisy data, which say themselves how large all is, and where nothing can be compared."""
-    if any(c.observations is not None and np.any(np.asarray(c.observations.noise) > 0) for c in problem.conditions):
-        return 1.0
+    r"""$\rho$ from residuals; 1 where nothing can be compared."""
     constants = tuple(parameter.kernel for parameter in problem.parameters.values())
     kernels = (*kernels[: len(problem.fields)], *constants)
     exact = [c for c in problem.conditions if c.observations is None]

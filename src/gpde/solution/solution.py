@@ -34,7 +34,8 @@ from gpde.problem.parameters import Estimate
 from gpde.problem.problem import PointsByPart, Problem
 from gpde.problem.unknowns import Fields, named_fields
 from gpde.solution import files
-from gpde.solution.calibration import left_out_amplitude
+from gpde.solution.calibration import Calibration, has_noise, left_out_amplitude
+from gpde.solution.companion import correction
 from gpde.solution.fingerprint import check_same
 from gpde.solution.tables import frame_points
 
@@ -119,15 +120,20 @@ class Solution:
 
     def std(self, points: Any, *, extrapolate: bool = False, calibrated: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The conditional standard deviation of the fields, for the problem linearised at the solution: with the kernel's own
-        amplitude, which learned kernels have learned, or `calibrated` by the residuals at points left out."""
+        amplitude, which learned kernels have learned, or `calibrated` by a companion on twice the points."""
         where = self._checked(points, extrapolate)
         values = self._alive(np.sqrt(self.predictor.variances(self._identities, where)), where)
         values = values * self.amplitude if calibrated else values
         return values[:, 0] if len(self.fields) == 1 else values
 
-    @functools.cached_property
+    @property
     def amplitude(self) -> float:
-        """What `std` has to be multiplied with for its own residuals, at points left out, to be as large as it expects."""
+        """What `std` has to be multiplied with for its 95 % band to hold 95 % of what a companion on twice the points corrects;
+        in larger runs, for residuals at points left out to be as large as it expects. 1 where there are noisy data."""
+        return self._calibration.amplitude
+
+    @functools.cached_property
+    def _calibration(self) -> Calibration:
         if self.problem is None:
             raise ValueError(f"{_CALIBRATED}: a file holds no equations; write `gpde.load(path, problem=...)`.")
         if not self.predictor.continuous:
@@ -135,21 +141,30 @@ class Solution:
                 f"{_CALIBRATED}: the solution by {self.result.method} consists of pieces that need not fit together. Each "
                 "meets the equations, so that residuals say nothing of the error; use `FullBatch` or `Consensus`."
             )
-        nugget, seed = self.result.nugget or 0.0, self.settings.get("seed", 0)
-        return left_out_amplitude(self.problem, self.predictor, tuple(self.kernels.values()), nugget, seed)
+        nugget, seed, kernels = self.result.nugget or 0.0, self.settings.get("seed", 0), tuple(self.kernels.values())
+        places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
+        alive = np.isfinite(self._alive(np.zeros((len(places), len(self.fields))), places))
+        variances, noisy = self.predictor.variances(self._identities, places)[alive], has_noise(self.problem)
+        found = None
+        if not noisy:
+            arguments = (self.points, nugget, self._identities, places, seed)
+            found = correction(self.problem, self.predictor, kernels, *arguments)
+        if found is not None:
+            return Calibration.of_correction(found[alive], variances)
+        amplitude = 1.0 if noisy else left_out_amplitude(self.problem, self.predictor, kernels, nugget, seed)
+        return Calibration(amplitude, float(amplitude * np.sqrt(np.mean(variances))))
 
     def error_estimate(self) -> float:
-        r"""About how far from the truth the solution is, in root mean square over the domain and all fields, from what is left
-        of the equations at points that the run did not use. It costs a `std`; within a factor of five as a rule. A run whose
-        equations do not hold at its own points has none, and neither has one by mini-batches."""
+        r"""About how far from the truth the solution is, in root mean square over the domain and all fields: how much a
+        companion on twice the points would change it, and in larger runs from what is left of the equations at points that the
+        run did not use. It costs a step of twice the size; within a factor of five as a rule. A run whose equations do not hold
+        at its own points has none, and neither has one by mini-batches."""
         if self.result.outcome is Outcome.NOT_MET:
             raise ValueError(
                 "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing "
                 "of the error then. See `solution.result`."
             )
-        scale = self.amplitude
-        places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
-        return float(scale * np.sqrt(np.mean(self.predictor.variances(self._identities, places))))
+        return self._calibration.error
 
     def apply(
         self, operator: Callable[..., Any], points: Any, *, extrapolate: bool = False
