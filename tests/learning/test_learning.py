@@ -161,6 +161,16 @@ def test_the_last_look_goes_downhill_until_nothing_helps():
     assert best.score <= min(around) + 1e-6
 
 
+def test_a_field_is_made_larger_by_all_amplitudes_of_its_sum():
+    kernels = (gpde.Gaussian([0.3]) + gpde.Offset(2.0), gpde.Gaussian([0.2]) + gpde.Offset(1.0))
+    shape = Shape(kernels, 1, every_amplitude=False)
+    (direction,) = shape.field_scales
+    first, second = shape.at(jnp.asarray(shape.theta + np.log(10.0) * direction))
+    x, y = jnp.array([0.1]), jnp.array([0.4])
+    assert float(first(x, y)) == pytest.approx(float(kernels[0](x, y)), rel=1e-12)
+    assert float(second(x, y)) == pytest.approx(100 * float(kernels[1](x, y)), rel=1e-12)
+
+
 def test_an_amplitude_multiplies_sums_throughout_and_products_once():
     kernel = scaled(gpde.Gaussian(0.3) * gpde.Matern(5 / 2, 0.2) + gpde.Offset(2.0), 3.0)
     x, y = jnp.array([0.1]), jnp.array([0.4])

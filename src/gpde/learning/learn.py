@@ -37,8 +37,8 @@ _NUM_PATCHES = 64
 _BATCH = 16
 _NUM_STEPS = 16
 _MAX_ROUNDS = 3
-# Points of a rough solve and of the likelihood of all points together: more of them are thinned.
-_NUM_ROUGH = 1500
+# Points of a rough solve, and of the likelihood of all points together: more of them are thinned.
+_NUM_ROUGH, _NUM_WHOLE = 600, 1000
 # Gauss-Newton steps of the first rough solve, and of those that start from the last.
 _FIRST_STEPS, _LATER_STEPS = 5, 3
 # A nugget for which long lengthscales do not end a rough solve.
@@ -152,7 +152,9 @@ class _Equations:
         work = method.prepare(setup)
         start = method.init(work, None if before is None else before.latent, 0)
         most = _FIRST_STEPS if before is None else _LATER_STEPS
-        state, _, result = run(method, work, start, lambda progress: progress.num_steps >= most)
+        # On the way down a ladder of nuggets, or outwards from the data, a solution is no use yet.
+        enough = lambda progress: progress.state.at_large and progress.state.ladder.steps >= most  # noqa: E731
+        state, _, result = run(method, work, start, enough)
         if result.failed and before is not None:
             return before
         # Where all points are solved on, their values are there; elsewhere a function tells them.
@@ -170,7 +172,7 @@ class _Equations:
     def whole(self, rough: "_Rough | None") -> Patches:
         """All points in one patch, or some of them."""
         num = self._table.num_points
-        chosen = np.arange(num) if num <= _NUM_ROUGH else np.sort(self._generator.permutation(num)[:_NUM_ROUGH])
+        chosen = np.arange(num) if num <= _NUM_WHOLE else np.sort(self._generator.permutation(num)[:_NUM_WHOLE])
         return self._linearized(chosen[None], rough)
 
     def _linearized(self, members: Int[np.ndarray, "patches members"], rough: "_Rough | None") -> Patches:

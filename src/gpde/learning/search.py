@@ -14,6 +14,8 @@ from gpde.learning.shape import Shape
 _COMMON = np.log(2.0) * np.arange(-4, 5)
 _SINGLE = np.log(2.0) * np.array([-2.0, -1.0, 1.0, 2.0])
 _NUM_SWEEPS = 3
+# And each field but the first by these, which may be millions of times larger or smaller than it: coarse ones, then finer.
+_FIELDS = np.log(10.0) * np.array([[-4.0, -2.0, 2.0, 4.0], [-2.0, -1.0, 1.0, 2.0], [-0.5, -0.25, 0.25, 0.5]])
 # Half the distance of the two kernels that a gradient compares: far above what rounding does to a likelihood.
 _DIFFERENCE = 0.02
 # Of the last look: factors on lengthscales, until none of them helps.
@@ -66,6 +68,11 @@ def scan(shape: Shape, theta: Float[np.ndarray, " parameters"], patches: Patches
     even[:num] = limits.upper[:num] + np.log(_START / _LONGEST)
     starts = np.concatenate([start + _COMMON[:, None] * every for start in (theta, even)])
     tried = _evaluate("scan", shape, limits.clip(starts), patches, nugget)
+    scales = shape.field_scales
+    for factors in _FIELDS if len(scales) else ():
+        for scale in scales:
+            best = min(tried, key=lambda t: t.score)
+            tried += _evaluate("scan", shape, limits.clip(best.theta + factors[:, None] * scale), patches, nugget)
     if num > 1:
         steps = np.concatenate([step * np.eye(len(theta))[:num] for step in _SINGLE])
         for _ in range(_NUM_SWEEPS):

@@ -43,6 +43,16 @@ class Shape(eqx.Module):
         return self.dim * sum(isinstance(piece, AbstractRadial) for piece in _pieces(self.kernels))
 
     @property
+    def field_scales(self) -> Float[np.ndarray, "scales parameters"]:
+        """For every field but the first, which amplitudes together make it larger: those of a sum, one of a product."""
+        first = self.num_lengthscales - (0 if self.every_amplitude else 1)
+        rows = np.zeros((len(self.kernels), len(self.theta)))
+        for row, kernel in zip(rows, self.kernels, strict=True):
+            row[[first + k for k in _scaling(kernel)]] = 1.0
+            first += len(_pieces((kernel,)))
+        return rows[1:]
+
+    @property
     def theta(self) -> Float[np.ndarray, " parameters"]:
         """Where the kernels stand."""
         pieces = _pieces(self.kernels)
@@ -65,6 +75,18 @@ class Shape(eqx.Module):
             else:
                 changed.append(eqx.tree_at(lambda p: p.amplitude, piece, amplitude))
         return _with_pieces(self.kernels, changed)
+
+
+def _scaling(kernel: AbstractKernel, first: int = 0) -> list[int]:
+    """Which of a kernel's pieces `scaled` multiplies."""
+    match kernel:
+        case AbstractRadial() | Offset():
+            return [first]
+        case Sum():
+            return _scaling(kernel.first, first) + _scaling(kernel.second, first + len(_pieces((kernel.first,))))
+        case Product():
+            return _scaling(kernel.first, first)
+    return []
 
 
 def scaled(kernel: AbstractKernel, factor: float) -> AbstractKernel:
