@@ -16,6 +16,7 @@ TABLES = {
     "between-points": "wrong: none",
     "consensus": "points per patch",
     "gallery": "nu =",
+    "statements": "within 5 times",
     "inverse": "covered",
     "march": "relative error",
     "full-batch": "run/factor",

@@ -10,6 +10,7 @@ BENCHMARKS = {
     "methods": "error against time for each method",
     "scaling": "time and memory against the number of points",
     "gallery": "every problem of the gallery with its defaults",
+    "statements": "what comes of a statement alone, with nothing that would help",
     "inverse": "the inverse problems of the gallery for five draws of their data",
     "march": "how the error grows over ten windows",
     "clock": "where the seconds of `gpde solve` go, the first time and the second",
