@@ -16,7 +16,7 @@ from gpde.solution.errors import error_points, reference_values
 from gpde.solution.solution import Solution
 
 # With the kernel that the first draw of points learned: other draws of fewer points, for error bars and estimates.
-_NUM_DRAWS, _FEW = 20, {1: (60, 2), 2: (250, 100), 3: (350, 200), 4: (400, 300)}
+_NUM_DRAWS, _FEW = 20, {1: (200, 2), 2: (160, 80), 3: (250, 150), 4: (300, 250)}
 _NUM_PLACES = 400
 _QUICK = ("u′ = u(1 - u)",)
 

@@ -7,7 +7,7 @@ likelihood of all points together, or of a thousand of them.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -37,15 +37,17 @@ _NUM_PATCHES = 64
 _BATCH = 16
 _NUM_STEPS = 16
 _MAX_ROUNDS = 3
-# Points of a rough solve, and of the likelihood of all points together: more of them are thinned.
-_NUM_ROUGH, _NUM_WHOLE = 600, 1000
+# Points of a rough solve, half of all at the most, and of the likelihood of all points together: more of them are thinned.
+_LEAST_ROUGH, _NUM_ROUGH, _NUM_WHOLE = 300, 1500, 1000
+# And of those that are asked for lengthscales of another order of magnitude.
+_NUM_FEW = 300
 # Gauss-Newton steps of the first rough solve, and of those that start from the last.
 _FIRST_STEPS, _LATER_STEPS = 5, 3
 # A nugget for which long lengthscales do not end a rough solve.
 _ROUGH_NUGGET = 1e-9
 # Lengthscales that changed by less need no other linearisation.
 _SETTLED = 0.2
-_POLISH_TRIES = 8
+_POLISH_TRIES = 6
 # So few are looked at all together whatever the method.
 _FEW_POINTS = 300
 
@@ -122,8 +124,9 @@ def _learned(
         current = shape.at(jnp.asarray(theta))
         if not collocation.linear and round_ == _MAX_ROUNDS:
             rough = equations.solved(current, rough)
-        batches = [equations.whole(rough)]
-        polished = polish(shape, theta, batches[0], nugget, limits, _POLISH_TRIES)
+        batches = [equations.whole(rough, _NUM_WHOLE)]
+        few = equations.whole(rough, _NUM_FEW) if collocation.num_points > _NUM_FEW else None
+        polished = polish(shape, theta, batches[0], nugget, limits, _POLISH_TRIES, few)
         note(round_, "all points", polished)
         best = min(polished, key=lambda t: t.score)
         if np.isfinite(best.score):
@@ -139,7 +142,8 @@ class _Equations:
         self.problem, self.collocation = problem, collocation
         self._table = point_table(collocation)
         self._generator = np.random.default_rng(seed)
-        thinned = _thinned(located, _NUM_ROUGH, self._generator)
+        half = sum(map(len, located.values())) // 2
+        thinned = _thinned(located, min(_NUM_ROUGH, max(_LEAST_ROUGH, half)), self._generator)
         self._rough = collocation if thinned is located else collocate(problem, thinned)
         self._nugget = max(nugget, _ROUGH_NUGGET)
 
@@ -169,10 +173,10 @@ class _Equations:
         _, members = NeighbourIndex(coordinates).nearest(coordinates[centres], _PATCH_SIZE)
         return self._linearized(members, rough)
 
-    def whole(self, rough: "_Rough | None") -> Patches:
-        """All points in one patch, or some of them."""
-        num = self._table.num_points
-        chosen = np.arange(num) if num <= _NUM_WHOLE else np.sort(self._generator.permutation(num)[:_NUM_WHOLE])
+    def whole(self, rough: "_Rough | None", most: int) -> Patches:
+        """All points in one patch, or some of them of every part."""
+        rows = np.split(np.arange(self._table.num_points), np.cumsum([p.num_points for p in self.collocation.parts])[:-1])
+        chosen = np.concatenate([each[kept] for each, kept in zip(rows, _kept(rows, most, self._generator), strict=True)])
         return self._linearized(chosen[None], rough)
 
     def _linearized(self, members: Int[np.ndarray, "patches members"], rough: "_Rough | None") -> Patches:
@@ -214,8 +218,13 @@ def _linearized(table: PointTable, index: Int[Array, " rows"], values: Float[Arr
 
 def _thinned(located: PointsByPart, most: int, generator: np.random.Generator) -> Mapping[str, Float[np.ndarray, "points dim"]]:
     """Some of the points, of every part the same share and ten at least."""
-    total = sum(map(len, located.values()))
-    if total <= most:
+    if sum(map(len, located.values())) <= most:
         return located
-    counts = {part: min(len(points), max(10, round(most * len(points) / total))) for part, points in located.items()}
-    return {part: points[np.sort(generator.permutation(len(points))[: counts[part]])] for part, points in located.items()}
+    kept = _kept(list(located.values()), most, generator)
+    return {part: points[some] for (part, points), some in zip(located.items(), kept, strict=True)}
+
+
+def _kept(parts: Sequence[np.ndarray], most: int, generator: np.random.Generator) -> list[Int[np.ndarray, " kept"]]:
+    """Which rows of several parts stay: of each the same share, and ten at least."""
+    share = min(1.0, most / sum(map(len, parts)))
+    return [np.sort(generator.permutation(len(p))[: min(len(p), max(10, round(share * len(p))))]) for p in parts]

@@ -117,18 +117,27 @@ def descend(
 
 
 def polish(
-    shape: Shape, theta: Float[np.ndarray, " parameters"], batch: Patches, nugget: float, limits: Limits, max_tries: int
+    shape: Shape,
+    theta: Float[np.ndarray, " parameters"],
+    batch: Patches,
+    nugget: float,
+    limits: Limits,
+    max_tries: int,
+    few: Patches | None = None,
 ) -> list[Tried]:
     """All lengthscales, then those of each coordinate, by the same factor as long as that helps.
 
-    Patches that see one end of the domain may take a solution for flat: all points are asked about much shorter ones first.
+    Patches that see one end of the domain may take a solution for flat: `few` points of all of it, enough for that, are asked
+    about much shorter ones first.
     """
     num = shape.num_lengthscales
     every = np.zeros(len(theta))
     every[:num] = 1.0
     directions = [sign * d for d in (every, *(np.eye(len(theta))[:num] if num > 1 else [])) for sign in (-1.0, 1.0)]
     starts = limits.clip(theta + np.log(_SHORTER)[:, None] * every)
-    tried = _evaluate("all points", shape, starts, batch, nugget)
+    coarse = _evaluate("all points", shape, starts, batch if few is None else few, nugget)
+    start = min(coarse, key=lambda t: t.score)
+    tried = coarse if few is None else _evaluate("all points", shape, start.theta[None], batch, nugget)
     best = min(tried, key=lambda t: t.score)
     failed, max_tries = 0, max_tries + len(tried)
     while directions and failed < len(directions) and len(tried) < max_tries:
