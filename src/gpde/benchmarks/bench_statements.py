@@ -9,14 +9,11 @@ from rich.table import Table
 
 from gpde.benchmarks.commands import announce
 from gpde.benchmarks.statements import STATEMENTS
-from gpde.methods import Consensus, FullBatch
 from gpde.problem.problem import Problem
 from gpde.solution._solve import solve
 from gpde.solution.errors import error_points, reference_values
 from gpde.solution.solution import Solution
 
-# With the kernel that the first draw of points learned: other draws of fewer points, for error bars and estimates.
-_NUM_DRAWS, _FEW = 20, {1: (200, 2), 2: (160, 80), 3: (250, 150), 4: (300, 250)}
 _NUM_PLACES = 400
 _QUICK = ("u′ = u(1 - u)",)
 
@@ -47,65 +44,21 @@ def looked_at(problem: Problem, solution: Solution) -> Looked:
 
 
 def main(quick: bool = False) -> None:
-    """Prints two tables."""
-    names = _QUICK if quick else tuple(STATEMENTS)
-    first = Table("equation", "outcome", "error", "estimate / error", "covered", "learning, s", "seconds", title="statements")
-    methods = (FullBatch(),) if quick else (FullBatch(), Consensus())
-    draws = [Table(*_DRAWN, title=f"{method.name}, draws of fewer points") for method in methods]
-    totals = np.zeros((len(methods), 3), dtype=int)
-    for name in names:
+    """Prints the table."""
+    table = Table("equation", "outcome", "error", "estimate / error", "covered", "learning, s", "seconds", title="statements")
+    sizes: dict[str, Any] = {"num_interior": 40, "num_boundary": 2} if quick else {}
+    for name in _QUICK if quick else tuple(STATEMENTS):
         announce(name)
         problem = STATEMENTS[name]()
-        dim = problem.domain.dim
-        sizes: dict[str, Any] = dict(zip(("num_interior", "num_boundary"), (40, 2), strict=True)) if quick else {}
         solution = solve(problem, **sizes)
         found = looked_at(problem, solution)
         assert solution.learning is not None
+        outcome = solution.result.outcome.name.lower().replace("_", " ")
         row = (
-            name, _outcome(solution), " ".join(f"{e:.0e}" for e in found.errors), _number(found.ratio), _share(found.covered),
+            name, outcome, " ".join(f"{e:.0e}" for e in found.errors), "none" if found.ratio is None else f"{found.ratio:.2g}",
+            "" if found.covered is None else f"{100 * found.covered:.0f} %",
             f"{solution.learning.seconds:.1f}", f"{solution.seconds.compile + solution.seconds.run:.0f}",
         )  # fmt: skip
-        first.add_row(*row)
-        announce("  " + "  ".join(row))
-        num_interior, num_boundary = (40, 2) if quick else _FEW[dim]
-        sizes = {"num_interior": num_interior, "num_boundary": num_boundary}
-        for place, method in enumerate(methods):
-            runs = [
-                solve(problem, solution.learning.kernel, method=method, seed=seed, **sizes)
-                for seed in range(2 if quick else _NUM_DRAWS)
-            ]
-            each = [looked_at(problem, run) for run in runs if run.result.successful]
-            ratios = np.array([one.ratio for one in each if one.ratio is not None])
-            shares = np.array([one.covered for one in each if one.covered is not None])
-            within = (int(np.sum((ratios > 0.2) & (ratios < 5))), int(np.sum((shares >= 0.9) & (shares <= 0.99))), len(ratios))
-            totals[place] += within
-            row = (
-                name, f"{len(each)} of {len(runs)}", f"{np.median([max(one.errors) for one in each]):.0e}" if each else "",
-                _range(ratios), f"{within[0]} of {len(ratios)}", _range(shares), f"{within[1]} of {len(shares)}",
-            )  # fmt: skip
-            draws[place].add_row(*row)
-            announce(f"  {method.name}: " + "  ".join(row[1:]))
-    console = Console(width=150)
-    console.print(first)
-    for table, (estimates, bands, num) in zip(draws, totals, strict=True):
-        table.add_row("all", "", "", "", f"{estimates} of {num}", "", f"{bands} of {num}")
-        console.print(table)
-
-
-_DRAWN = ("equation", "converged", "error", "estimate / error", "within 5 times", "covered", "90 to 99 %")
-
-
-def _outcome(solution: Solution) -> str:
-    return solution.result.outcome.name.lower().replace("_", " ")
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.2g}"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.0f} %"
-
-
-def _range(values: np.ndarray) -> str:
-    return f"{values.min():.2g} … {values.max():.2g}" if len(values) else ""
+        table.add_row(*row)
+        announce("  " + "  ".join(row[1:]))
+    Console(width=150).print(table)
