@@ -1,6 +1,8 @@
 """Whether error bars hold: estimates and 95 % bands beside true errors, over equations and draws of their points, on few points
 with the kernel that the first draw learned."""
 
+from typing import Any
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -28,7 +30,7 @@ def main(quick: bool = False) -> None:
         learning = solve(problem, num_interior=num_interior, num_boundary=num_boundary).learning
         assert learning is not None  # a statement names no kernel
         for place, method in enumerate(methods):
-            sizes = {"num_interior": num_interior, "num_boundary": num_boundary}
+            sizes: dict[str, Any] = {"num_interior": num_interior, "num_boundary": num_boundary}
             runs = [
                 solve(problem, learning.kernel, method=method, seed=seed, **sizes) for seed in range(2 if quick else _NUM_DRAWS)
             ]
