@@ -5,11 +5,14 @@ on some hundred points it costs next to nothing. Its function, even if it is off
 near the solution, which also saves them steps.
 """
 
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable
+
+from jaxtyping import Array, Float
 
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.thinning import thinned
-from gpde.methods.base import Setup
+from gpde.methods.base import AbstractPredictor, Setup
 from gpde.methods.full_batch.method import FullBatch
 from gpde.methods.start import Start
 from gpde.outcomes import Outcome
@@ -21,35 +24,47 @@ _NUM_FUNCTIONALS = 6000
 _TOLERANCE, _NUGGET = 1e-3, 1e-10
 
 
-class Coarse(NamedTuple):
-    """A coarse solution: its function, the number of its points, its steps, and whether it came to rest."""
+@dataclasses.dataclass(frozen=True)
+class Coarse:
+    """A coarse solution: its function, the number of its points, its steps, whether it came to rest, and what makes its
+    predictor, for those who ask for its variance."""
 
     start: Start
     num_points: int
     num_steps: int
     settled: bool
+    predictor: Callable[[], AbstractPredictor]
 
     def note(self) -> str:
+        """For runs that start from it."""
         rest = "" if self.settled else ", which did not come to rest"
         return f"started from the full GP on {self.num_points} of the points ({self.num_steps} steps{rest})"
 
 
-def coarse_start(setup: Setup, num_points: int = _NUM_POINTS) -> Coarse | None:
-    """The full GP on a thinned subset of about `num_points` points; None where that fails, or all equations are linear."""
+def coarse_start(
+    setup: Setup,
+    num_points: int = _NUM_POINTS,
+    *,
+    latent: Float[Array, " size"] | None = None,
+    tolerance: float = _TOLERANCE,
+    least_nugget: float = _NUGGET,
+) -> Coarse | None:
+    """The full GP on a thinned subset of about `num_points` points, from given latent values of the whole problem or from its
+    own start; None where that fails."""
     collocation = setup.collocation
-    if collocation.linear:
-        return None
     functionals_per_point = max(1.0, collocation.functionals.size / collocation.num_points)
     metric = Metric.of(setup.kernels, collocation.parts[0].points.shape[1])
     few = thinned(collocation, metric, min(num_points, int(_NUM_FUNCTIONALS / functionals_per_point)))
-    nugget = max(setup.nugget, _NUGGET)
-    method = FullBatch(tolerance=_TOLERANCE)
+    nugget = max(setup.nugget, least_nugget)
+    method = FullBatch(tolerance=tolerance)
     work = method.prepare(Setup(few.collocation, setup.kernels, nugget, setup.fields, setup.coordinates))
-    state, outcome, num_steps = method.init(work, None, 0), None, 0
+    state = method.init(work, None if latent is None else latent[few.places], 0)
+    outcome, num_steps = None, 0
     while outcome is None and num_steps < method.max_steps:
         state, _, outcome = method.step(work, state)
         num_steps += 1
     if outcome in (Outcome.NOT_FINITE, Outcome.NOT_POSITIVE_DEFINITE):
         return None
     start = Start(few.collocation.functionals, state.weights, few.places)
-    return Coarse(start, few.collocation.num_points, num_steps, outcome is Outcome.CONVERGED)
+    settled = outcome is Outcome.CONVERGED
+    return Coarse(start, few.collocation.num_points, num_steps, settled, lambda: method.predictor(work, state))

@@ -7,7 +7,6 @@ points are enough.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ _NUM_POINTS = 400
 _NUGGET = 1e-8
 
 
-class Start(NamedTuple):
+class Start(eqx.Module):
     r"""A function $u = \kappa(\cdot, \phi)\,w$ on some of a problem's functionals, and where these lie among all."""
 
     functionals: Functionals

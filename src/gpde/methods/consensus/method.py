@@ -203,7 +203,7 @@ class Consensus(AbstractMethod):
         setup = work.setup
         if latent is not None:
             return self._begun(work, work.table.gather(jnp.asarray(latent)))
-        if setup.collocation.num_points >= _NESTED_FROM:
+        if setup.collocation.num_points >= _NESTED_FROM and not setup.collocation.linear:
             work.coarse = coarse_start(setup)
         start = linear_start(setup) if work.coarse is None else work.coarse.start
         if start is None:
@@ -230,9 +230,10 @@ class Consensus(AbstractMethod):
         steps = state.num_steps + 1
         failed = outcome in (Outcome.STALLED, Outcome.NOT_FINITE, Outcome.NOT_POSITIVE_DEFINITE)
         astray = failed or (outcome is None and info["step"] > _ROUGH_MOVE and is_astray(info["damping"], steps))
-        if astray and work.coarse is None and not state.resting and (coarse := coarse_start(work.setup)) is not None:
-            work.coarse = coarse
-            return self._begun_from(work, coarse.start), info, None
+        if astray and work.coarse is None and not state.resting and not work.setup.collocation.linear:
+            work.coarse = coarse_start(work.setup)
+            if work.coarse is not None:
+                return self._begun_from(work, work.coarse.start), info, None
         near = outcome is Outcome.CONVERGED or (outcome is None and new.move < _NEAR_MOVE and not state.resting)
         if near and work.local and state.rounds < _MOST_ROUNDS:
             # Near rest with lengthscales that were learned on the way: those of the solution itself are better.

@@ -66,6 +66,10 @@ class FactorCache:
         self._rows: BatchRange | None = None
         self._weight: float | None = None
 
+    def of(self, problem: ProximalProblem) -> "FactorCache":
+        """The same for another problem on these batches."""
+        return FactorCache(problem, self._batches, self._nugget, self._max_escalations, self.room)
+
     def at(self, weight: float, rows: BatchRange) -> Factors | None:
         """The factors of the first of these rows for a proximal weight; None where the budget holds none."""
         if self.room == 0:

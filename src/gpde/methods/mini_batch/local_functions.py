@@ -1,9 +1,9 @@
 r"""The function that every batch stands for (2.15).
 
-$u_I = \kappa(\cdot, \phi_I) w_I$ with $w_I = (\kappa(\phi_I, \phi_I) + \eta R)^{-1} \tilde z_I$, where $\tilde z_I$ is one more
-proximal step around the values reached, with the equations linearised there. The weights of a batch are computed once; what is
-left of a prediction near its centre is a sum over its functionals. That is how a solution is evaluated (Remark 2.2,
-`prediction.py`) and how one set of points starts from a coarser one (`rungs.py`).
+$u_I = m + \kappa(\cdot, \phi_I) w_I$ with $w_I = (\kappa(\phi_I, \phi_I) + \eta R)^{-1} (\tilde z_I - m_I)$, where $m$ is
+the prior mean and $\tilde z_I$ one more proximal step around the values reached, with the equations linearised there. The
+weights of a batch are computed once; what is left of a prediction near its centre is a sum over its functionals. That is how
+a solution is evaluated (Remark 2.2, `prediction.py`) and how one set of points starts from a coarser one (`rungs.py`).
 """
 
 from collections.abc import Sequence
@@ -89,14 +89,16 @@ def _step_weights(
     problem: ProximalProblem, batch: Batch, values: Float[Array, "points operators"], weight: Float[Array, ""]
 ) -> Float[Array, "operators batch"]:
     points, prior = batch.points, batch.prior
-    centre = proximal_centre(batch, values[points], weight)
+    mean = problem.mean[points]
+    centre = proximal_centre(batch, mean, values[points], weight)
     psi, residual = problem.linearized(points, values[points], prior.unit)
     gap = jnp.sum(psi * (values[points].T / prior.unit - centre)[None], axis=1) - residual
     # After a run that failed there may be equations that are no numbers: what was reached is shown without them.
     finite = jnp.all(jnp.isfinite(psi), axis=1) & jnp.isfinite(gap)
     psi, gap = jnp.where(finite[:, None], psi, 0.0), jnp.where(finite, gap, 0.0)
     z = conditioned(batch.smoother, centre.reshape(-1), psi, gap, jnp.where(finite, problem.noise(points), 1.0))
-    weights = cholesky_solve(prior.lower, z).reshape(prior.unit.shape) / prior.unit
+    departure = z - (mean.T / prior.unit).reshape(-1)
+    weights = cholesky_solve(prior.lower, departure).reshape(prior.unit.shape) / prior.unit
     return jnp.where(problem.table.active[points].T, weights, 0.0)
 
 

@@ -7,7 +7,6 @@ proximal term holds the rim of a batch harder than its core, its weight raises i
 thinned sets of the points first (`rungs.py`): docs/derivations/anchored.md.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,19 +22,20 @@ from gpde.collocation.point_table import point_table, table_operators
 from gpde.domains.sampling import generator
 from gpde.machine.arrays import on_device
 from gpde.machine.threads import one_blas_thread
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, round_down
-from gpde.methods.mini_batch import metrics, schedules
+from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup
+from gpde.methods.mini_batch import footprint, metrics, schedules
 from gpde.methods.mini_batch.bounds import bound_tables, bounds_on_eliminated, check_bounds, check_fixed_values
 from gpde.methods.mini_batch.factor_cache import FactorCache, num_kept
 from gpde.methods.mini_batch.going_on import Earlier, Resume
 from gpde.methods.mini_batch.local_functions import local_weights
+from gpde.methods.mini_batch.mean import prior_mean
 from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
 from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
 from gpde.methods.mini_batch.raising import Course, Phase, depth
 from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
-from gpde.methods.mini_batch.settings import check_settings
+from gpde.methods.mini_batch.settings import check_problem, check_settings
 from gpde.methods.mini_batch.state import State, Work
 from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Record, Stepped, moving_average, plan, take_steps
 from gpde.methods.start import starting_latent
@@ -66,7 +66,8 @@ class MiniBatch(AbstractMethod):
       Anchored holds the values of the fields alone, those of the batch's core with $\gamma$ and those of its rim with
       `rim_ratio` times that; the core is the `core_share` of the batch nearest to its centre, with another `sampler` all of it.
     - `tolerance`: weights that raise themselves end when a sweep changes the values by less, relative to their size.
-    - `coarse_to_fine`: whether weights that raise themselves begin on thinned sets of the points, where there are many.
+    - `coarse_to_fine`: whether, with weights that raise themselves, the prior mean is the full GP on half of the points, at
+      most 1000, and where there are many more, batches are those of thinned sets first.
     - `constraints`: `"eliminate"`, `"relax"` (the term $\tfrac1{2M}|f(z)-y|^2$), or None: eliminate where possible.
     - `bounds`: the set $\mathcal X$: lowest and highest values of functionals, as `{"u": (0, 1)}`, by name or index.
     - `sampler`: `"nearest"`, `"uniform"`, or a function of a key, the number of points and $M$ that returns $M$ indices.
@@ -121,48 +122,15 @@ class MiniBatch(AbstractMethod):
             return self.num_steps
 
     def check(self, setup: Setup) -> None:
-        if setup.scalars:
-            raise ValueError(
-                f"`MiniBatch`: the scalar {', '.join(setup.scalars)} is one number for all points, which small batches learn "
-                "slowly or not at all. Take `method=gpde.FullBatch()` or `gpde.Consensus()`."
-            )
-        collocation, operators = setup.collocation, table_operators(setup.collocation, carry_values=True)
-        if self.constraints == "eliminate" and not collocation.can_eliminate:
-            stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]
-            raise ValueError(
-                f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
-                'its functionals, so it cannot be solved for one. Use `constraints="relax"`.'
-            )
-        if self.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, self.bounds, operators)):
-            raise ValueError(
-                f"`bounds`: {taken} is what the equations are solved for, so it cannot be bounded as well. "
-                'Use `constraints="relax"`.'
-            )
-        check_bounds(setup, self.bounds, operators)
-        metrics.diagonal(self.proximal_metric, collocation)
+        check_problem(self, setup)
+        check_bounds(setup, self.bounds, table_operators(setup.collocation, carry_values=True))
+        metrics.diagonal(self.proximal_metric, setup.collocation)
 
     def memory(self, setup: Setup) -> float:
-        """The factors kept between steps, twice while they are made, the table of batches while neighbours are looked for, and
-        a few tables over the points; a global prediction holds six matrices of all functionals."""
-        num_points = setup.collocation.num_points
-        num_operators = len(table_operators(setup.collocation, carry_values=True))
-        size = min(self.batch_size, num_points) * num_operators
-        # Batches of coarser sets of points are a third of all; a solution holds its batches and their weights.
-        rest = num_points * (2 * 24 * min(self.batch_size, num_points) + 2 * 8 * size + 8 * 20 * num_operators)
-        kept = 4 * 8 * size**2 * num_kept(num_points, size, self.memory_budget) if self._keeps_factors(setup) else 0
-        whole = 6 * 8 * (num_points * len(setup.collocation.functionals.operators)) ** 2 if self.prediction == "global" else 0
-        return float(rest + max(kept, whole))
+        return footprint.bytes_held(self, setup, keeps_factors=self._keeps_factors(setup))
 
     def memory_advice(self, setup: Setup, available: float) -> str:
-        num_points, needed = setup.collocation.num_points, self.memory(setup)
-        if self.prediction == "global":
-            most = round_down(num_points * math.sqrt(available / needed))
-            return f'`prediction="local"` takes far less; the global one fits up to about {most} points here.'
-        if self.memory_budget and dataclasses.replace(self, memory_budget=0).memory(setup) <= available:
-            fits = available / 3 / 2**20
-            return f"A `memory_budget` of {fits:.0f} megabytes fits: twice that is held while factors are made."
-        most = round_down(num_points * available / needed)
-        return f"It fits up to about {most} points here, more with a smaller `batch_size`."
+        return footprint.advice(self, setup, available)
 
     def _keeps_factors(self, setup: Setup) -> bool:
         """Factors of all batches are worth computing if each is used about once before the weight changes."""
@@ -198,6 +166,7 @@ class MiniBatch(AbstractMethod):
             nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
             metric=metrics.metric(self.proximal_metric, table, scale, core, self.rim_ratio),
             bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
+            mean=jnp.zeros(table.latent.shape),
             regularization=jnp.asarray(float(self.regularization)),
             max_inner_steps=jnp.asarray(self.max_inner_steps),
             inner_tolerance=jnp.asarray(float(self.inner_tolerance)),
@@ -243,15 +212,28 @@ class MiniBatch(AbstractMethod):
         return Work(setup, problem, metric, coordinates, batches, sets, cache, course)
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
-        setup, problem, table = work.setup, work.problem, work.problem.table
-        given = table.gather(starting_latent(setup) if latent is None else jnp.asarray(latent))
+        setup, table = work.setup, work.problem.table
+        mean = prior_mean(setup, latent) if self._takes_mean(work) else None
+        if mean is not None:
+            work.take_mean(mean)
+        problem, num_seen, known = work.problem, 0, 0.0
+        if latent is not None:
+            given, num_seen = table.gather(jnp.asarray(latent)), table.num_points
+        elif mean is not None:
+            given, num_seen, known = problem.mean, mean.coarse.num_points, mean.first_weight
+        else:
+            given = table.gather(starting_latent(setup))
         found = np.asarray(eqx.filter_jit(problem.retract)(on_device(np.arange(table.num_points)), given))
         values = on_device(np.where(np.isfinite(found), found, given))  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
         raised = on_device(np.zeros(table.num_points if work.batches is None else len(work.batches), dtype=int))
-        phase = None if work.course is None else work.course.begin(values, given=latent is not None)
+        phase = None if work.course is None else work.course.begin(values, num_seen, known)
         return State(values, np.zeros(0), raised, None, seed, phase=phase)
+
+    def _takes_mean(self, work: Work) -> bool:
+        """Whether the prior mean is a coarse solution: not for a batch of all points, nor as the paper has it."""
+        return self.coarse_to_fine and work.course is not None and work.rungs[-1].rows.num > 1
 
     def resume(self, work: Work, state: State) -> Resume:
         """The last iterate, and how far the run was."""
@@ -271,7 +253,7 @@ class MiniBatch(AbstractMethod):
         phase = None
         if work.course is not None:
             known = earlier.phase is not None and earlier.phase.finer < len(work.rungs)
-            phase = earlier.phase if known else work.course.begin(values, given=True)
+            phase = earlier.phase if known else work.course.begin(values, len(values))
         return self.init(work, None, seed)._replace(values=values, start=start, phase=phase)
 
     def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
@@ -289,6 +271,7 @@ class MiniBatch(AbstractMethod):
                 output = progress.values if start == self._output_step(state) else output
                 stop, weight = self._same_weight(work, state, phase, range(start, last))
                 if work.course is not None and phase is not None:
+                    work.hold_rims(phase.ratio)
                     rung, here = work.course.rung(phase), work.course.rows(phase, state.seed)
                 else:
                     rung, here = (work.rungs or (None,))[-1], rows[start - first :]
@@ -305,7 +288,10 @@ class MiniBatch(AbstractMethod):
                 start = stop
             values, _, raised, record = jax.block_until_ready(progress)
         if (failure := work.failure(values)) is not None:
-            return state, {"num_steps": 0}, failure
+            back = None if work.course is None or phase is None else work.course.back(phase, values)
+            if back is None:
+                return state, {"num_steps": 0}, failure
+            phase, values = back
         losses = np.concatenate([state.losses, np.asarray(record.loss)[: start - first]])
         state = state._replace(values=values, losses=losses, output=output, phase=phase)
         if work.batches is not None:
@@ -383,13 +369,18 @@ class MiniBatch(AbstractMethod):
         factors = work.cache.at(rho, rows) if work.cache is not None and rho == last else None
         weights = local_weights(problem, batches, rows.first, factors, values, rho, nugget, self.max_escalations)
         places = work.metric, work.coordinates
-        return LocalPredictor.of(problem, values, *places, batches, weights, nugget, self.max_escalations)
+        mean = None if work.mean is None else work.mean.coarse.start
+        return LocalPredictor.of(problem, values, *places, batches, weights, mean, nugget, self.max_escalations)
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         setup, notes = work.setup, []
         if state.start.num_steps:
             weight = "" if state.phase else f", from the proximal weight {self.levels(setup, state.start)[0].weight:.1e}"
             notes.append(f"went on after {state.start.num_steps} earlier steps{weight}")
+        if work.mean is not None:
+            notes.append(f"the prior mean is the full GP on {work.mean.coarse.num_points} of the points")
+        if state.phase is not None and state.phase.ratio == 1 < self.rim_ratio:
+            notes.append("batches went astray with rims held harder than cores: begun again with one weight for all of a batch")
         raised = np.asarray(state.raised)
         if raised.any():
             largest = self.start_nugget(setup) * 10.0 ** raised.max()

@@ -1,7 +1,7 @@
 r"""Prediction from a batch of neighbours (Remark 2.2): no global system is ever solved.
 
 For a point $x$ the batch is the one of the training point nearest to it, and the value is that of the batch's own function
-there (`local_functions.py`), whose weights are computed once, when the run ends.
+there (`local_functions.py`), whose weights are computed once, when the run ends, on top of the prior mean (`mean.py`).
 
 The variance is that of one Gaussian process which has seen the linearised equations at `seen` of the points, a thinned set of
 them, and nothing else. Conditioning on fewer equations never gives a smaller variance, so it is at least the full GP's, and
@@ -30,6 +30,7 @@ from gpde.methods.mini_batch.local_functions import evaluated
 from gpde.methods.mini_batch.proximal import ProximalProblem
 from gpde.methods.mini_batch.rungs import coarser_points
 from gpde.methods.representer import in_chunks
+from gpde.methods.start import Start
 
 # Points whose equations the variance is conditioned on, at most.
 MOST_SEEN = 1000
@@ -93,6 +94,7 @@ class LocalPredictor(AbstractPredictor):
     metric: Metric
     batches: Int[Array, "batches batch"]
     weights: Float[Array, "batches sources batch"]
+    mean: Start | None
     seen: Seen
     nugget: Float[Array, " operators"]
     max_escalations: int
@@ -106,6 +108,7 @@ class LocalPredictor(AbstractPredictor):
         coordinates: Float[np.ndarray, "points coordinates"],
         batches: Int[np.ndarray, "batches batch"],
         weights: Float[np.ndarray, "batches operators batch"],
+        mean: Start | None,
         nugget: float,
         max_escalations: int,
     ) -> "LocalPredictor":
@@ -120,6 +123,7 @@ class LocalPredictor(AbstractPredictor):
             metric=metric,
             batches=jnp.asarray(batches),
             weights=jnp.asarray(weights),
+            mean=mean,
             seen=Seen.at(problem, values, seen, batches.shape[1]),
             nugget=nugget * problem.nugget_scale,
             max_escalations=max_escalations,
@@ -128,8 +132,9 @@ class LocalPredictor(AbstractPredictor):
     def raw_values(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
-        nearest = self._index.nearest(self.metric.coordinates(points), 1)[1][:, 0]
-        return evaluated(self.kernels, self.operators, self.points, self.batches, self.weights, operators, points, nearest)
+        nearest = self._nearest(points)
+        local = evaluated(self.kernels, self.operators, self.points, self.batches, self.weights, operators, points, nearest)
+        return local if self.mean is None else local + self.mean.table(self.kernels, operators, points)
 
     def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]

@@ -2,10 +2,11 @@ r"""The proximal step of Algorithm 1 on one batch, as Gaussian conditioning.
 
 On a batch of $M$ points with at most $D$ functionals each, (2.16) asks for
 
-$$\operatorname{argmin}_z \tfrac\lambda2 z^T K^{-1} z + \tfrac\gamma2 |z - z^k|^2_Q \quad\text{where } f(z) = y,$$
+$$\operatorname{argmin}_z \tfrac\lambda2 (z - m)^T K^{-1} (z - m) + \tfrac\gamma2 |z - z^k|^2_Q \quad\text{where } f(z) = y,$$
 
-$K = \kappa(\phi_I, \phi_I) + \eta R$; in the relaxed form $\tfrac1{2M}|f(z) - y|^2$ is added instead. Gauss–Newton linearises
-$f(z) = y$ as $\Psi z = b$, and with $A = (\lambda K^{-1} + \gamma Q^{-1})^{-1}$, $\bar z = \gamma A Q^{-1} z^k$ its step is
+$K = \kappa(\phi_I, \phi_I) + \eta R$ and $m$ the values of the prior mean, zero in the paper; in the relaxed form
+$\tfrac1{2M}|f(z) - y|^2$ is added instead. Gauss–Newton linearises $f(z) = y$ as $\Psi z = b$, and with
+$A = (\lambda K^{-1} + \gamma Q^{-1})^{-1}$, $\bar z = m + \gamma A Q^{-1} (z^k - m)$ its step is
 
 $$z = \bar z + A \Psi^T (\Psi A \Psi^T + \Lambda)^{-1} (b - \Psi \bar z),$$
 
@@ -88,9 +89,9 @@ class Anchors(eqx.Module):
 class ProximalProblem(eqx.Module):
     r"""Algorithm 1's subproblem for any batch of a table of points.
 
-    `nugget_scale` is the diagonal of $R$, one number per operator. $Q$ is `metric`, by point and operator or by place in the
-    batch (`Anchors`), or the diagonal of $K$. `bounds` are the lowest and highest values, the set $\mathcal X$; functionals
-    that elimination takes out have none.
+    `nugget_scale` is the diagonal of $R$, one number per operator; `mean` has the values of the prior mean. $Q$ is `metric`, by
+    point and operator or by place in the batch (`Anchors`), or the diagonal of $K$. `bounds` are the lowest and highest
+    values, the set $\mathcal X$; functionals that elimination takes out have none.
     """
 
     table: PointTable
@@ -98,6 +99,7 @@ class ProximalProblem(eqx.Module):
     nugget_scale: Float[Array, " operators"]
     metric: Float[Array, "points operators"] | Anchors | None
     bounds: tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None
+    mean: Float[Array, "points operators"]
     regularization: Float[Array, ""]
     max_inner_steps: Int[Array, ""]
     inner_tolerance: Float[Array, ""]
@@ -168,10 +170,11 @@ class ProximalProblem(eqx.Module):
         old: Float[Array, "batch operators"],
         weight: Float[Array, ""],
     ) -> Float[Array, ""]:
-        r"""$\tfrac\lambda2 z^T K^{-1} z + \tfrac\gamma2|z - z^k|_Q^2 + \tfrac12|f(z) - y|^2_\Lambda$ over soft equations."""
+        r"""$\tfrac\lambda2 |z - m|^2_K + \tfrac\gamma2|z - z^k|_Q^2 + \tfrac12|f(z) - y|^2_\Lambda$ over soft equations."""
         prior = batch.prior
         scaled = values.T / prior.unit
-        energy = self.regularization * jnp.sum(half_solve(prior.lower, scaled.reshape(-1)) ** 2)
+        departure = scaled - self.mean[batch.points].T / prior.unit
+        energy = self.regularization * jnp.sum(half_solve(prior.lower, departure.reshape(-1)) ** 2)
         held = len(prior.metric)
         proximal = weight * jnp.sum(prior.metric * (scaled - old.T / prior.unit)[:held] ** 2)
         objective = 0.5 * (energy + proximal)
@@ -186,7 +189,7 @@ class ProximalProblem(eqx.Module):
         r"""One step of Algorithm 1 on a batch: damped Gauss–Newton from $z^k$ = `old`."""
         points, prior = batch.points, batch.prior
         noise = self.noise(points)
-        centre = proximal_centre(batch, old, weight)
+        centre = proximal_centre(batch, self.mean[points], old, weight)
 
         def proposal(values: Array) -> Array:
             psi, residual = self.linearized(points, values, prior.unit)
@@ -258,12 +261,12 @@ def with_metric(
 
 
 def proximal_centre(
-    batch: Batch, old: Float[Array, "batch operators"], weight: Float[Array, ""]
+    batch: Batch, mean: Float[Array, "batch operators"], old: Float[Array, "batch operators"], weight: Float[Array, ""]
 ) -> Float[Array, "operators batch"]:
-    r"""$\bar z = \gamma A Q^{-1} z^k$, where a step would go without equations."""
+    r"""$\bar z = m + \gamma A Q^{-1} (z^k - m)$, where a step would go without equations."""
     prior = batch.prior
-    pull = weight * prior.metric * (old.T / prior.unit)[: len(prior.metric)]
-    return (batch.smoother[:, : pull.size] @ pull.reshape(-1)).reshape(prior.unit.shape)
+    pull = weight * prior.metric * ((old - mean).T / prior.unit)[: len(prior.metric)]
+    return mean.T / prior.unit + (batch.smoother[:, : pull.size] @ pull.reshape(-1)).reshape(prior.unit.shape)
 
 
 def smoother(prior: BatchPrior, regularization: Float[Array, ""], weight: Float[Array, ""]) -> Float[Array, "size size"]:

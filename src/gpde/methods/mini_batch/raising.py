@@ -27,24 +27,45 @@ from gpde.methods.mini_batch.schedules import Raising
 # A coarse set of points is left when the weight would be raised so often, and after so many sweeps at the latest.
 _RAISES_ON_COARSE = 1
 _SWEEPS_ON_COARSE = 20
+# In units of λ and the prior, where nothing is known of the values that a run starts from. It hardly matters.
+_FIRST_WEIGHT = 1e4
 # In units of λ and the prior: beyond it a weight on the rim is lost in rounding.
 _LARGEST_ON_RIM = 1e16
+# A sweep that moves so many times what the one before moved goes astray.
+_ASTRAY = 10.0
+
+
+class Begun(eqx.Module):
+    """Where sweeps begin: the fields, and at which points values have been found."""
+
+    values: Float[Array, "points fields"]
+    found: Bool[Array, " points"]
 
 
 class Phase(eqx.Module):
-    """Where a run is: how many finer sets of points there are, its weight, the sweeps done in all and on this set, the steps of
-    this one, how often the weight was raised on this set, at which points values have been found, the fields when the sweep
-    began, and the change over the one before it (None on a new set)."""
+    """Where a run is: how many finer sets of points there are, its weight and that of rims in units of it, the sweeps done in
+    all and on this set, the steps of this one, how often the weight was raised on this set, at which points values have been
+    found, where sweeps on this set began, the fields when this one did, and the change over the one before it (None on a new
+    set)."""
 
     finer: int
     weight: float
+    ratio: float
     num_sweeps: int
     num_sweeps_here: int
     num_steps: int
     num_raises: int
     found: Bool[Array, " points"]
+    begun: Begun
     values: Float[Array, "points fields"]
     change: Float[Array, "points fields"] | None
+
+    def again(self, begun: Begun, num_sweeps: int, **changed: Any) -> "Phase":
+        """The same phase with sweeps that begin anew."""
+        return dataclasses.replace(
+            self, num_sweeps=num_sweeps, num_sweeps_here=0, num_steps=0, num_raises=0, found=begun.found, begun=begun,
+            values=begun.values, change=None, **changed,
+        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +85,18 @@ class Course:
     nugget: float
     max_escalations: int
 
-    def begin(self, values: Float[Array, "points operators"], *, given: bool) -> Phase:
-        """The first sweep: from given values over all points, from none on the coarsest set. A batch of all points has nothing
-        to hold on to."""
+    def begin(self, values: Float[Array, "points operators"], num_seen: int = 0, known: float = 0.0) -> Phase:
+        """The first sweep: from values that come from so many points it is over the coarsest set with twice as many, or over
+        all points; from none on the coarsest set. What is known of these values is a weight, in units of the prior. A batch
+        of all points has nothing to hold on to."""
         alone = self.rungs[-1].rows.num == 1
-        weight = 0.0 if alone else self.raising.first * float(self.problem.regularization)
-        found = on_device(np.full(len(values), given))
-        return Phase(0 if given else len(self.rungs) - 1, weight, 0, 0, 0, 0, found, self._fields(values), None)
+        first = max(_FIRST_WEIGHT, known) if self.raising.first is None else self.raising.first
+        weight = 0.0 if alone else first * float(self.problem.regularization)
+        metric, fields = self.problem.metric, self._fields(values)
+        ratio = float(metric.ratio) if isinstance(metric, Anchors) else 1.0
+        found = on_device(np.full(len(values), num_seen > 0))
+        finer = sum(len(rung.points) >= 2 * num_seen for rung in self.rungs[:-1])
+        return Phase(finer, weight, ratio, 0, 0, 0, 0, found, Begun(fields, found), fields, None)
 
     def rung(self, phase: Phase) -> Rung:
         return self.rungs[-1 - phase.finer]
@@ -91,11 +117,11 @@ class Course:
         num_steps += phase.num_steps
         if num_steps < self.rung(phase).rows.num:
             return dataclasses.replace(phase, num_steps=num_steps, found=found), values, None, False
-        change, moved, travelling = self._change(phase, values)
+        change, moved, before, travelling = self._change(phase, values)
         told = {"weight": phase.weight, "num_points": len(self.rung(phase).points), "change": moved}
-        metric = self.problem.metric
-        ratio = float(metric.ratio) if isinstance(metric, Anchors) else 1.0
-        largest = _LARGEST_ON_RIM * float(self.problem.regularization) / ratio
+        if not moved <= _ASTRAY * before and (back := self.back(phase, values)) is not None:
+            return *back, told, False
+        largest = _LARGEST_ON_RIM * float(self.problem.regularization) / phase.ratio
         done = moved <= self.tolerance or (not travelling and phase.weight >= largest)
         if phase.finer:
             done |= not travelling and phase.num_raises >= _RAISES_ON_COARSE
@@ -104,25 +130,47 @@ class Course:
             values = self._on_finer(phase, values)
             known = np.array(found)
             known[self.rungs[-phase.finer].points] = True
-            found = on_device(known)
-            after = Phase(phase.finer - 1, phase.weight, phase.num_sweeps + 1, 0, 0, 0, found, self._fields(values), None)
-            return after, values, told, False
+            begun = Begun(self._fields(values), on_device(known))
+            return phase.again(begun, phase.num_sweeps + 1, finer=phase.finer - 1), values, told, False
         raised = not travelling and not done
         if raised or not np.asarray(phase.found)[self.rung(phase).points].all():
             change = None  # a sweep from nothing, or at another weight, has no direction that the next could go on in
-        weight = min(phase.weight * self.raising.factor, largest) if raised else phase.weight
-        here, num_raises = phase.num_sweeps_here + 1, phase.num_raises + raised
-        after = Phase(phase.finer, weight, phase.num_sweeps + 1, here, 0, num_raises, found, self._fields(values), change)
+        after = dataclasses.replace(
+            phase,
+            weight=min(phase.weight * self.raising.factor, largest) if raised else phase.weight,
+            num_sweeps=phase.num_sweeps + 1,
+            num_sweeps_here=phase.num_sweeps_here + 1,
+            num_steps=0,
+            num_raises=phase.num_raises + raised,
+            found=found,
+            values=self._fields(values),
+            change=change,
+        )
         return after, values, told, done
+
+    def back(
+        self, phase: Phase, values: Float[Array, "points operators"]
+    ) -> tuple[Phase, Float[Array, "points operators"]] | None:
+        """The phase and the values with which sweeps on this set of points began, for a run that went astray: once more, with
+        one weight for all of a batch. None where that is the case already: a step with one weight moves no two iterates apart,
+        and there is nothing else to try."""
+        if phase.ratio == 1:
+            return None
+        begun = phase.begun
+        known = np.array(values)
+        known[~np.isfinite(known)] = 0.0
+        known[:, : begun.values.shape[1]] = begun.values
+        values = eqx.filter_jit(self.problem.retract)(on_device(np.arange(len(known))), on_device(known))
+        return phase.again(begun, phase.num_sweeps + 1, ratio=1.0), values
 
     def _change(
         self, phase: Phase, values: Float[Array, "points operators"]
-    ) -> tuple[Float[Array, "points fields"], float, bool]:
-        """The change over a sweep, its root mean square relative to the size of each field, and whether it went on with the one
-        before."""
+    ) -> tuple[Float[Array, "points fields"], float, float, bool]:
+        """The change over a sweep, its root mean square relative to the size of each field and that of the one before, and
+        whether it went on with that."""
         own, fields = on_device(self.rung(phase).points), self._fields(values)
-        change, moved, along = _compared(own, fields, phase.values, phase.change)
-        return change, float(moved), along is None or float(along) > 0
+        change, moved, before, along = _compared(own, fields, phase.values, phase.change)
+        return change, float(moved), float(before), along is None or float(along) > 0
 
     def on_finest(self, phase: Phase, values: Float[Array, "points operators"]) -> Float[Array, "points operators"]:
         """Values at all points, predicted from those of the set of points that a run is on."""
@@ -148,14 +196,19 @@ class Course:
 def _compared(
     own: Int[Array, " some"],
     fields: Float[Array, "points fields"],
-    before: Float[Array, "points fields"],
+    old: Float[Array, "points fields"],
     earlier: Float[Array, "points fields"] | None,
-) -> tuple[Float[Array, "points fields"], Float[Array, ""], Float[Array, ""] | None]:
-    """The change of the fields, its root mean square at some points, and its product with an earlier one."""
+) -> tuple[Float[Array, "points fields"], Float[Array, ""], Float[Array, ""] | float, Float[Array, ""] | None]:
+    """The change of the fields, its root mean square at some points and that of an earlier one, and their product."""
     size = jnp.sqrt(jnp.mean(fields[own] ** 2, axis=0))
-    change, unit = fields - before, jnp.where(size > 0, size, 1.0)[None]
-    moved = jnp.sqrt(jnp.mean((change[own] / unit) ** 2))
-    return change, moved, None if earlier is None else jnp.sum(change * earlier / unit**2)
+    change, unit = fields - old, jnp.where(size > 0, size, 1.0)[None]
+
+    def moved(by: Array) -> Array:
+        return jnp.sqrt(jnp.mean((by[own] / unit) ** 2))
+
+    if earlier is None:
+        return change, moved(change), np.inf, None
+    return change, moved(change), moved(earlier), jnp.sum(change * earlier / unit**2)
 
 
 def depth(coordinates: Float[np.ndarray, "points coordinates"], table: PointTable) -> Float[np.ndarray, " points"] | None:

@@ -89,7 +89,7 @@ def refined(
     weights = local_weights(problem, own, first, factors, values, weight, nugget, max_escalations)
     centre = NeighbourIndex(coordinates[coarse.points]).nearest(coordinates[new], 1)[1][:, 0]
     table = problem.table
-    found = evaluated(
+    found = np.asarray(problem.mean)[new] + evaluated(
         problem.kernels, table.operators, table.points, jnp.asarray(own), jnp.asarray(weights), table.operators,
         np.asarray(table.points)[new], centre if num > 1 else np.zeros_like(centre),
     )  # fmt: skip

@@ -71,13 +71,17 @@ class Sampled(AbstractSchedule):
 
 
 class Raising(eqx.Module):
-    r"""From `first`, in units of $\lambda$, by `factor` whenever the run has come to rest at a weight (`raising.py`)."""
+    r"""From `first`, in units of $\lambda$, by `factor` whenever the run has come to rest at a weight (`raising.py`).
 
-    first: float | int = 1e4
+    None begins with what is known of the values that the run starts from.
+    """
+
+    first: float | int | None = None
     factor: float | int = 10**1.5
 
     def __check_init__(self) -> None:
-        if not (math.isfinite(self.first) and self.first >= 0 and math.isfinite(self.factor) and self.factor > 1):
+        known = self.first is None or (math.isfinite(self.first) and self.first >= 0)
+        if not (known and math.isfinite(self.factor) and self.factor > 1):
             raise ValueError(
                 "`proximal_weight`: 'raising(first, factor)' needs a first weight >= 0 and a factor > 1; came "
                 f"{self.first!r} and {self.factor!r}."
@@ -114,7 +118,7 @@ def schedule(weight: Weight) -> AbstractSchedule | Raising:
 def levels(weight: Weight, num_steps: int) -> tuple[Level, ...]:
     """The levels of a run, each with its first step (from zero); of weights that raise themselves the first alone is known."""
     found = schedule(weight)
-    weights = [found.first] if isinstance(found, Raising) else found.weights(num_steps)
+    weights = [found.first or 0.0] if isinstance(found, Raising) else found.weights(num_steps)
     if not weights or not all(math.isfinite(w) and w >= 0 for w in weights):
         raise ValueError(f"`proximal_weight`: weights must be finite and >= 0; came {list(weights)}.")
     firsts = [round(num_steps * level / len(weights)) for level in range(len(weights))]

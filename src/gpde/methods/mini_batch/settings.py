@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from gpde.methods.base import check_count, check_positive
+from gpde.collocation.point_table import table_operators
+from gpde.methods.base import Setup, check_count, check_positive
 from gpde.methods.mini_batch import metrics, schedules
+from gpde.methods.mini_batch.bounds import bounds_on_eliminated
 
 _CHOICES = {
     "constraints": ("eliminate", "relax", None),
@@ -45,4 +47,25 @@ def check_settings(method: Any) -> None:
         raise ValueError(
             "`MiniBatch`: weights that raise themselves go by sweeps over batches of nearest points; with another `sampler` "
             "give `proximal_weight` as a number or a schedule such as 'geometric(1e2, 1e6)'."
+        )
+
+
+def check_problem(method: Any, setup: Setup) -> None:
+    """Raises `ValueError` where the method cannot solve a problem with its settings."""
+    if setup.scalars:
+        raise ValueError(
+            f"`MiniBatch`: the scalar {', '.join(setup.scalars)} is one number for all points, which small batches learn "
+            "slowly or not at all. Take `method=gpde.FullBatch()` or `gpde.Consensus()`."
+        )
+    collocation, operators = setup.collocation, table_operators(setup.collocation, carry_values=True)
+    if method.constraints == "eliminate" and not collocation.can_eliminate:
+        stuck = [p.name for p in collocation.parts if not p.noisy and p.reading.eliminated is None]
+        raise ValueError(
+            f'`constraints="eliminate"`: the equation on {stuck} is not affine with a constant coefficient in any of '
+            'its functionals, so it cannot be solved for one. Use `constraints="relax"`.'
+        )
+    if method.constraints == "eliminate" and (taken := bounds_on_eliminated(setup, method.bounds, operators)):
+        raise ValueError(
+            f"`bounds`: {taken} is what the equations are solved for, so it cannot be bounded as well. "
+            'Use `constraints="relax"`.'
         )

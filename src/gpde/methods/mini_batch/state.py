@@ -3,6 +3,8 @@
 import dataclasses
 from typing import NamedTuple
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -10,7 +12,8 @@ from gpde.collocation.neighbours import Metric
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.factor_cache import BatchRange, FactorCache
 from gpde.methods.mini_batch.going_on import Earlier
-from gpde.methods.mini_batch.proximal import ProximalProblem
+from gpde.methods.mini_batch.mean import PriorMean
+from gpde.methods.mini_batch.proximal import Anchors, ProximalProblem
 from gpde.methods.mini_batch.raising import Course, Phase
 from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.outcomes import Outcome
@@ -22,8 +25,8 @@ _LARGEST_VALUE = 1e12
 @dataclasses.dataclass
 class Work:
     """The problem that each step solves on its batch, the metric of the prior and where the points lie in it, the batches of
-    nearest points (None where others are drawn) of all sets of points, coarse to fine, a memo of their factors, and the way of
-    weights that raise themselves."""
+    nearest points (None where others are drawn) of all sets of points, coarse to fine, a memo of their factors, the way of
+    weights that raise themselves, and the coarse solution that is the prior mean."""
 
     setup: Setup
     problem: ProximalProblem
@@ -33,6 +36,25 @@ class Work:
     rungs: tuple[Rung, ...]
     cache: FactorCache | None
     course: Course | None
+    mean: PriorMean | None = None
+
+    def take_mean(self, mean: PriorMean) -> None:
+        """Makes it the prior mean of all batches, whose factors do not depend on it."""
+        self.mean = mean
+        values = mean.table(self.setup, self.problem.table)
+        self.problem = eqx.tree_at(lambda problem: problem.mean, self.problem, values)
+        if self.course is not None:
+            self.course = dataclasses.replace(self.course, problem=self.problem)
+
+    def hold_rims(self, ratio: float) -> None:
+        """Makes the rims of all batches weigh `ratio` times what their cores do."""
+        metric = self.problem.metric
+        if not isinstance(metric, Anchors) or float(metric.ratio) == ratio:
+            return
+        self.problem = eqx.tree_at(lambda problem: problem.metric.ratio, self.problem, jnp.asarray(ratio))
+        self.cache = None if self.cache is None else self.cache.of(self.problem)
+        if self.course is not None:
+            self.course = dataclasses.replace(self.course, problem=self.problem, cache=self.cache)
 
     def nearest_batches(self, batch_size: int) -> tuple[BatchRange, Int[np.ndarray, "batches batch"]]:
         """The batches of nearest points of all points, and where they are in the table of a run that has them."""
