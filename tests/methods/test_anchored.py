@@ -208,7 +208,7 @@ def test_without_a_prior_mean_a_run_comes_nearer_than_with_the_uniform_metric_an
 
 def test_the_full_gp_on_half_of_the_points_is_the_prior_mean_and_a_few_sweeps_come_near_that_on_all(tmp_path):
     problem = get("elliptic").build(amplitude=0.5)
-    arguments = ELLIPTIC | {"nugget": 1e-12}
+    arguments: dict[str, Any] = {**ELLIPTIC, "nugget": 1e-12}
     mini = solve(problem, method=MiniBatch(batch_size=40, num_steps=6000, tolerance=1e-6), **arguments)
     full = solve(problem, method=FullBatch(), **arguments)
     x = problem.domain.grid((25, 25))
