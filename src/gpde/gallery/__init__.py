@@ -81,12 +81,14 @@ _ENTRIES = (
         summary="Helmholtz' equation on the unit square, two plane waves",
         equation="Δu + k²u = 0,  u = g on the boundary",
         parameters={"wavenumber": Parameter(12.0, "k, how fast the waves run up and down")},
+        methods=_ALL,
     ),
     Entry(
         name="wave",
         summary="wave equation, a string of two tones",
         equation="u_tt = c² u_xx,  u(0, x) = f,  u_t(0, x) = 0,  u(t, 0) = u(t, 1) = 0",
         parameters={"speed": Parameter(1.0, "c, the speed of waves")},
+        methods=_ALL,
     ),
     Entry(
         name="elliptic-3d",
@@ -107,6 +109,7 @@ _ENTRIES = (
         summary="Monge-Ampère equation on the unit square, a convex solution",
         equation="det D²u = f,  u = g on the boundary",
         parameters={},
+        methods=_ALL,
     ),
     Entry(
         name="bratu",
@@ -120,6 +123,7 @@ _ENTRIES = (
         summary="Kovasznay flow, the steady Navier-Stokes equations with pressure",
         equation="(u·∇)u = -∇p + Δu/Re,  ∇·u = 0,  u = g on the boundary",
         parameters={"reynolds": Parameter(40.0, "Re, the Reynolds number")},
+        methods=_ALL,
     ),
     Entry(
         name="cavity",
