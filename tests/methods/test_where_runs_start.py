@@ -91,4 +91,3 @@ def test_the_full_gp_on_few_points_is_near_the_solution_on_all(degenerate):
     assert coarse.num_points <= 32
     truth = np.asarray(collocation.measure([exact]))
     assert np.max(np.abs(coarse.start.latent(setup) - truth)) < 1e-3 * np.max(np.abs(truth))
-    assert coarse_start(setup_of({"interior": lambda u, x: partial(u, 0)(x) - 1, "boundary": lambda u, x: u(x) - 1})) is None
