@@ -244,6 +244,25 @@ def test_a_prior_mean_that_solves_some_of_linear_equations_does_not_change_the_m
     np.testing.assert_allclose(found[:, 0], without[:, 0], atol=1e-8)
 
 
+def test_equations_that_cannot_be_eliminated_hold_as_closely_as_in_the_full_gp():
+    def left_side(u, x):
+        return -partial(lambda y: u(y) ** 3, 0, 0)(x) + u(x)
+
+    def exact(x):
+        return 1.5 + jnp.sin(4 * x[0]) / 2
+
+    equations = {"interior": lambda u, x: left_side(u, x) - left_side(exact, x), "boundary": lambda u, x: u(x) - exact(x)}
+    problem = Problem(Box(0.0, 1.0), equations, reference=exact)
+    arguments: dict[str, Any] = {"kernel": Gaussian(0.3), "num_interior": 38, "num_boundary": 2, "nugget": 1e-12}
+    mini = solve(problem, method=MiniBatch(batch_size=12, num_steps=2000), **arguments)
+    full = solve(problem, method=FullBatch(), **arguments)
+    assert mini.result.outcome is Outcome.CONVERGED
+    x = np.linspace(0, 1, 50)[:, None]
+    truth = truth_at(problem, x)
+    assert np.abs(mini(x) - truth).max() < 10 * np.abs(full(x) - truth).max() + 1e-9
+    assert np.abs(mini.residual(mini.points["interior"])).max() < 1e-3  # of terms near a hundred
+
+
 def test_noisy_data_are_not_counted_twice_in_a_prior_mean():
     data = Observations(np.array([[0.3], [0.6]]), np.array([0.1, 0.2]), noise=0.1)
     noisy = Problem(LINE.domain, LINE.equations, observations=[data])

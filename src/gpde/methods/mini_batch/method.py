@@ -68,7 +68,8 @@ class MiniBatch(AbstractMethod):
     - `tolerance`: weights that raise themselves end when a sweep changes the values by less, relative to their size.
     - `coarse_to_fine`: whether, with weights that raise themselves, the prior mean is the full GP on half of the points, at
       most 1000, and where there are many more, batches are those of thinned sets first.
-    - `constraints`: `"eliminate"`, `"relax"` (the term $\tfrac1{2M}|f(z)-y|^2$), or None: eliminate where possible.
+    - `constraints`: `"eliminate"`, `"relax"` (the term $\tfrac1{2M}|f(z)-y|^2$), or None: eliminate where possible, else relax,
+      with a prior mean up to 1e-10 of what the prior expects of an equation.
     - `bounds`: the set $\mathcal X$: lowest and highest values of functionals, as `{"u": (0, 1)}`, by name or index.
     - `sampler`: `"nearest"`, `"uniform"`, or a function of a key, the number of points and $M$ that returns $M$ indices.
     - `replacement`: whether centres are drawn independently, or in random permutations of all points.
@@ -167,6 +168,7 @@ class MiniBatch(AbstractMethod):
             metric=metrics.metric(self.proximal_metric, table, scale, core, self.rim_ratio),
             bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
             mean=jnp.zeros(table.latent.shape),
+            slack=jnp.full(table.noise_variance.shape, float(min(self.batch_size, table.num_points))),
             regularization=jnp.asarray(float(self.regularization)),
             max_inner_steps=jnp.asarray(self.max_inner_steps),
             inner_tolerance=jnp.asarray(float(self.inner_tolerance)),
@@ -227,6 +229,8 @@ class MiniBatch(AbstractMethod):
         values = on_device(np.where(np.isfinite(found), found, given))  # an equation that is not finite here: the run will tell
         if problem.eliminate:
             check_fixed_values(setup, self.bounds, table, values)
+        elif mean is not None and self.constraints is None:
+            work.tighten(values)
         raised = on_device(np.zeros(table.num_points if work.batches is None else len(work.batches), dtype=int))
         phase = None if work.course is None else work.course.begin(values, num_seen, known)
         return State(values, np.zeros(0), raised, None, seed, phase=phase)

@@ -75,7 +75,7 @@ def _seen(
     finite = (jnp.all(jnp.isfinite(psi), axis=1) & jnp.isfinite(residual)).T
     variance = table.noise_variance[points]
     # A relaxed equation has the weight 1/M of its batch, not of all points.
-    noise = jnp.where(variance > 0, variance, 0.0 if problem.eliminate else problem.regularization * batch_size)
+    noise = jnp.where(variance > 0, variance, 0.0 if problem.eliminate else problem.regularization * problem.slack[points])
     return Seen(
         points=table.points[points],
         active=table.active[points],

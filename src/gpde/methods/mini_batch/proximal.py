@@ -89,7 +89,8 @@ class Anchors(eqx.Module):
 class ProximalProblem(eqx.Module):
     r"""Algorithm 1's subproblem for any batch of a table of points.
 
-    `nugget_scale` is the diagonal of $R$, one number per operator; `mean` has the values of the prior mean. $Q$ is `metric`, by
+    `nugget_scale` is the diagonal of $R$, one number per operator; `mean` has the values of the prior mean. `slack` is
+    the variance of equations that are not eliminated, $M$ in the paper. $Q$ is `metric`, by
     point and operator or by place in the batch (`Anchors`), or the diagonal of $K$. `bounds` are the lowest and highest
     values, the set $\mathcal X$; functionals that elimination takes out have none.
     """
@@ -100,6 +101,7 @@ class ProximalProblem(eqx.Module):
     metric: Float[Array, "points operators"] | Anchors | None
     bounds: tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None
     mean: Float[Array, "points operators"]
+    slack: Float[Array, "points equations"]
     regularization: Float[Array, ""]
     max_inner_steps: Int[Array, ""]
     inner_tolerance: Float[Array, ""]
@@ -131,10 +133,10 @@ class ProximalProblem(eqx.Module):
     def noise(self, points: Int[Array, " batch"]) -> Float[Array, "equations batch"]:
         r"""The diagonal of $\Lambda$: zero where the equation holds exactly, one in slots without an equation.
 
-        Observations weigh against the prior as their variance says whatever $\lambda$ is; a relaxed equation has weight $1/M$.
+        Observations weigh against the prior as their variance says whatever $\lambda$ is.
         """
         variance = self.table.noise_variance[points].T
-        exact = 0.0 if self.eliminate else float(points.shape[0])
+        exact = 0.0 if self.eliminate else self.slack[points].T
         noise = jnp.where(variance > 0, variance / self.regularization, exact)
         return jnp.where(self.table.has_equation[points].T, noise, 1.0)
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gpde.collocation.neighbours import Metric
+from gpde.machine.arrays import on_device
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.factor_cache import BatchRange, FactorCache
 from gpde.methods.mini_batch.going_on import Earlier
@@ -18,6 +19,8 @@ from gpde.methods.mini_batch.raising import Course, Phase
 from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.outcomes import Outcome
 
+# Of the prior variance of an equation: what is left of one that cannot be eliminated.
+_SLACK = 1e-10
 # Of a field, in units of its prior standard deviation: no solution has such values.
 _LARGEST_VALUE = 1e12
 
@@ -42,9 +45,22 @@ class Work:
         """Makes it the prior mean of all batches, whose factors do not depend on it."""
         self.mean = mean
         values = mean.table(self.setup, self.problem.table)
-        self.problem = eqx.tree_at(lambda problem: problem.mean, self.problem, values)
+        self._take(eqx.tree_at(lambda problem: problem.mean, self.problem, values))
+
+    def tighten(self, values: Float[Array, "points operators"]) -> None:
+        """Makes equations that cannot be eliminated hold up to a small share of what the prior would leave of them at these
+        values, where that is less than the paper's weight does."""
+        problem, everything = self.problem, on_device(np.arange(len(values)))
+        unit = jnp.sqrt(jnp.broadcast_to(problem.nugget_scale[:, None], values.T.shape))
+        psi, _ = eqx.filter_jit(problem.linearized)(everything, values, unit)
+        own = np.sum(np.asarray(psi) ** 2, axis=1).T
+        slack = np.where(np.isfinite(own) & (own > 0), np.minimum(_SLACK * own, problem.slack), problem.slack)
+        self._take(eqx.tree_at(lambda problem: problem.slack, problem, on_device(slack)))
+
+    def _take(self, problem: ProximalProblem) -> None:
+        self.problem = problem
         if self.course is not None:
-            self.course = dataclasses.replace(self.course, problem=self.problem)
+            self.course = dataclasses.replace(self.course, problem=problem)
 
     def hold_rims(self, ratio: float) -> None:
         """Makes the rims of all batches weigh `ratio` times what their cores do."""
