@@ -263,6 +263,20 @@ def test_equations_that_cannot_be_eliminated_hold_as_closely_as_in_the_full_gp()
     assert np.abs(mini.residual(mini.points["interior"])).max() < 1e-3  # of terms near a hundred
 
 
+def test_the_start_decides_which_of_two_solutions_is_found():
+    # u'' + eᵘ = 0 with u(0) = u(1) = 0: u(½) = 2 ln cosh(θ/4) with θ = √2 cosh(θ/4), which has two roots.
+    problem = Problem(
+        Box(0.0, 1.0), {"interior": lambda u, x: partial(u, 0, 0)(x) + jnp.exp(u(x)), "boundary": lambda u, x: u(x)}
+    )
+    arguments: dict[str, Any] = {"kernel": Gaussian(0.15), "num_interior": 58, "num_boundary": 2, "nugget": 1e-12}
+    for height, start in [(0.1405, 0.0), (4.0915, 3.7)]:
+        found = solve(
+            problem, method=MiniBatch(batch_size=24), initial=lambda x, start=start: start * jnp.sin(jnp.pi * x[0]), **arguments
+        )
+        assert found.result.successful
+        np.testing.assert_allclose(found(np.array([[0.5]])), height, atol=1e-3)
+
+
 def test_noisy_data_are_not_counted_twice_in_a_prior_mean():
     data = Observations(np.array([[0.3], [0.6]]), np.array([0.1, 0.2]), noise=0.1)
     noisy = Problem(LINE.domain, LINE.equations, observations=[data])

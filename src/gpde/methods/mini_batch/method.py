@@ -219,10 +219,10 @@ class MiniBatch(AbstractMethod):
         if mean is not None:
             work.take_mean(mean)
         problem, num_seen, known = work.problem, 0, 0.0
-        if latent is not None:
-            given, num_seen = table.gather(jnp.asarray(latent)), table.num_points
-        elif mean is not None:
+        if mean is not None:  # which the full GP has found from given values, where there are some
             given, num_seen, known = problem.mean, mean.coarse.num_points, mean.first_weight
+        elif latent is not None:
+            given, num_seen = table.gather(jnp.asarray(latent)), table.num_points
         else:
             given = table.gather(starting_latent(setup))
         found = np.asarray(eqx.filter_jit(problem.retract)(on_device(np.arange(table.num_points)), given))
