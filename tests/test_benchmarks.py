@@ -38,8 +38,8 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
 
 
-def command_in_this_process(command, **_):
-    """Stands for `subprocess.run` of a `gpde` command."""
+def command_in_this_process(command, environment):
+    """Stands for the process of a `gpde` command."""
     before = jax.config.values["jax_enable_compilation_cache"]
     finished = run(*command[3:])
     jax.config.update("jax_enable_compilation_cache", before)  # which `--no-cache` turned off, for its own process
@@ -50,7 +50,7 @@ def command_in_this_process(command, **_):
 @pytest.mark.parametrize("name", TABLES)
 def test_every_benchmark_prints_its_table(name, tmp_path, monkeypatch):
     # Elsewhere each is a process of its own: `tests/cli/test_cli.py` asks for the report of one.
-    monkeypatch.setattr(commands.subprocess, "run", command_in_this_process)
+    monkeypatch.setattr(commands, "run_process", command_in_this_process)
     finished = run("bench", name, "--quick", "--output", tmp_path)
     assert finished.exit_code == 0, finished.stderr
     assert f"───── {name}: {BENCHMARKS[name]}" in finished.stdout

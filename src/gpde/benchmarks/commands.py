@@ -33,11 +33,16 @@ def timed_report(arguments: Sequence[str], environment: Mapping[str, str] | None
     """The JSON report of `gpde solve`, and how long the command took by a clock outside it."""
     command = [sys.executable, "-c", "from gpde.cli import main; main()", "solve", *arguments, "--quiet", "--json", "-"]
     began = time.perf_counter()
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})})
+    ended = run_process(command, {**os.environ, **(environment or {})})
     took = time.perf_counter() - began
     if ended.returncode == 2 or not ended.stdout:
         raise ValueError(f"`gpde solve {' '.join(arguments)}` failed: {ended.stderr.strip()[-300:]}")
     return json.loads(ended.stdout), took
+
+
+def run_process(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def figure_of(draw: Any) -> "Figure":

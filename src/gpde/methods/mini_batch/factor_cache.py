@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.machine import memory
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.proximal import Batch, BatchPrior, ProximalProblem, escalated, smoother
 
 # The share of the machine's memory that a run may take for its factors.
@@ -74,16 +75,16 @@ class FactorCache:
         """The factors of the first of these rows for a proximal weight; None where the budget holds none."""
         if self.room == 0:
             return None
-        kept = jnp.asarray(rows.first), jnp.asarray(min(rows.num, self.room))
+        kept = on_device(rows.first), on_device(min(rows.num, self.room))
         if self._priors is None or rows != self._rows:
             self._priors = self._smoothers = None  # freed before their successors are made
             self._priors = _priors(
-                self._problem, self._batches, self.room, *kept, jnp.asarray(self._nugget), self._max_escalations
+                self._problem, self._batches, self.room, *kept, on_device(self._nugget), self._max_escalations
             )
             self._rows = rows
         if self._smoothers is None or weight != self._weight:
             self._smoothers = None
-            self._smoothers = _smoothers(self._priors[0], kept[1], self._problem.regularization, jnp.asarray(weight))
+            self._smoothers = _smoothers(self._priors[0], kept[1], self._problem.regularization, on_device(weight))
             self._weight = weight
         return Factors(*self._priors, self._smoothers, *kept)
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.proximal import ProximalProblem
 from gpde.methods.mini_batch.raising import Phase
 
@@ -65,7 +66,7 @@ class Resume(eqx.Module):
             )
         if not eqx.tree_equal(problem.kernels, self.kernels):
             return "it has another kernel"
-        values = jnp.asarray(self.values)
+        values = on_device(self.values)
         tolerance = _SAME_EQUATIONS * _size_of_terms(problem, values)
         same = np.allclose(_residual(problem, values), self.residual, rtol=0.0, atol=tolerance)
         return None if same else "it solves other equations"

@@ -18,6 +18,7 @@ from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels, block
 from gpde.linalg.cholesky import cholesky_solve
 from gpde.linalg.escalation import nugget_levels
+from gpde.machine.arrays import on_device
 from gpde.machine.threads import map_chunks, one_blas_thread
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, conditioned, escalated, proximal_centre, smoother
@@ -48,8 +49,8 @@ def local_weights(
             here = left[np.minimum(np.arange(start, start + size), len(left) - 1)]
             with one_blas_thread():
                 new = _weights(
-                    problem, jnp.asarray(batches[here]), jnp.asarray(first_row + here), factors if attempt == 0 else None,
-                    values, jnp.asarray(float(weight)), jnp.asarray(eta), max_escalations,
+                    problem, on_device(batches[here]), on_device(first_row + here), factors if attempt == 0 else None,
+                    values, on_device(float(weight)), on_device(eta), max_escalations,
                 )  # fmt: skip
             found[here] = np.asarray(new)
         left = left[~np.isfinite(found[left]).all(axis=(1, 2))]

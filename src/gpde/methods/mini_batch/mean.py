@@ -11,12 +11,12 @@ Noisy data would count twice, in $u_c$ and in the batches: with them the mean st
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from gpde.collocation.point_table import PointTable, field_values
 from gpde.functionals.functionals import Functionals, prior_variances
+from gpde.machine.arrays import on_device
 from gpde.methods.base import Setup
 from gpde.methods.coarse import Coarse, coarse_start
 
@@ -41,7 +41,7 @@ class PriorMean(NamedTuple):
     def table(self, setup: Setup, table: PointTable) -> Float[Array, "points operators"]:
         """Its values at the points of a table, zero in unused slots."""
         values = self.coarse.start.table(setup.kernels, table.operators, np.asarray(table.points))
-        return jnp.where(table.active, jnp.asarray(values), 0.0)
+        return on_device(np.where(table.active, values, 0.0))
 
 
 def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean | None:
@@ -68,7 +68,7 @@ def _weight(setup: Setup, coarse: Coarse) -> float:
     points = np.asarray(max(setup.collocation.parts, key=lambda part: part.num_points).points)
     probes = points[:: max(1, len(points) // _NUM_PROBES)]
     operators = field_values(setup.collocation)
-    prior = prior_variances(setup.kernels, Functionals(operators, (jnp.asarray(probes),) * len(operators)))
+    prior = prior_variances(setup.kernels, Functionals(operators, (on_device(probes),) * len(operators)))
     left = coarse.predictor().raw_variances(operators, probes) / np.stack(prior, axis=1)
     share = float(np.max(np.median(left, axis=0)))
     return 1 / max(share, 1 / _LARGEST_WEIGHT) if np.isfinite(share) else 0.0

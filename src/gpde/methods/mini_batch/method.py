@@ -167,11 +167,11 @@ class MiniBatch(AbstractMethod):
             nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
             metric=metrics.metric(self.proximal_metric, table, scale, core, self.rim_ratio),
             bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
-            mean=jnp.zeros(table.latent.shape),
-            slack=jnp.full(table.noise_variance.shape, float(min(self.batch_size, table.num_points))),
-            regularization=jnp.asarray(float(self.regularization)),
-            max_inner_steps=jnp.asarray(self.max_inner_steps),
-            inner_tolerance=jnp.asarray(float(self.inner_tolerance)),
+            mean=on_device(np.zeros(table.latent.shape)),
+            slack=on_device(np.full(table.noise_variance.shape, float(min(self.batch_size, table.num_points)))),
+            regularization=on_device(float(self.regularization)),
+            max_inner_steps=on_device(self.max_inner_steps),
+            inner_tolerance=on_device(float(self.inner_tolerance)),
             eliminate=eliminate,
         )
 
@@ -201,7 +201,7 @@ class MiniBatch(AbstractMethod):
         if self.sampler == "nearest":
             nested = self.coarse_to_fine and self.scaled_neighbours and raising is not None
             sets, found = rungs(coordinates, np.asarray(table.part), self.batch_size, nested=nested)
-            batches = jnp.asarray(found)
+            batches = on_device(found)
             if self._keeps_factors(setup):
                 room = num_kept(sets[-1].rows.num, batches.shape[1] * table.num_operators, self.memory_budget)
                 cache = FactorCache(problem, batches, self.start_nugget(setup), self.max_escalations, room)
@@ -253,7 +253,7 @@ class MiniBatch(AbstractMethod):
         difference = earlier.difference(work.problem)
         if difference is not None:
             return difference
-        values, start = jnp.asarray(earlier.values), Earlier(earlier.num_steps, earlier.visits)
+        values, start = on_device(earlier.values), Earlier(earlier.num_steps, earlier.visits)
         phase = None
         if work.course is not None:
             known = earlier.phase is not None and earlier.phase.finer < len(work.rungs)
@@ -264,7 +264,7 @@ class MiniBatch(AbstractMethod):
         """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
         size, first = math.ceil(self.num_steps / _NUM_CALLS), state.num_steps
         last = min(first + size, self.num_steps)
-        nugget, output, phase = jnp.asarray(self.start_nugget(work.setup)), state.output, state.phase
+        nugget, output, phase = on_device(self.start_nugget(work.setup)), state.output, state.phase
         raised = state.raised if work.batches is not None else on_device(np.zeros(size, dtype=int))
         found = on_device(np.ones(len(state.values), dtype=bool)) if phase is None else phase.found
         progress = Stepped(state.values, found, raised, Record(on_device(np.zeros(size)), on_device(np.zeros(size, dtype=int))))
@@ -282,8 +282,8 @@ class MiniBatch(AbstractMethod):
                 factors = None if work.cache is None or rung is None else work.cache.at(weight, rung.rows)
                 steps, num_groups = plan(table, here[: stop - start], self.parallel_batches, size)
                 progress = take_steps(
-                    work.problem, factors, steps, progress, jnp.asarray(num_groups), jnp.asarray(start - first),
-                    jnp.asarray(weight), nugget, self.max_escalations,
+                    work.problem, factors, steps, progress, on_device(num_groups), on_device(start - first),
+                    on_device(weight), nugget, self.max_escalations,
                 )  # fmt: skip
                 if work.course is not None and phase is not None:
                     phase, values, sweep, converged = work.course.after(phase, *progress[:2], stop - start)

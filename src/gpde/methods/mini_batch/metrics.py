@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from gpde.collocation.collocation import Collocation
 from gpde.collocation.point_table import PointTable, field_values
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.proximal import Anchors
 
 NAMES = ("anchored", "gram-diagonal", "identity")
@@ -42,7 +43,7 @@ def metric(
         return None
     values = field_values(collocation)
     if table.operators[: len(values)] == values:
-        share, ratio = jnp.asarray(float(core_share)), jnp.asarray(float(rim_ratio))
+        share, ratio = on_device(float(core_share)), on_device(float(rim_ratio))
         return Anchors(share, ratio, len(values), table.num_points)
     # Values are not first, or not there: this table is for a batch of all points, which has no rim.
     held = jnp.asarray([operator in values for operator in table.operators])

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from gpde.linalg.cholesky import cholesky_solve
 from gpde.linalg.escalation import nugget_levels
+from gpde.machine.arrays import on_device
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.proximal import ProximalProblem, Step
 from gpde.methods.representer import Representer
@@ -22,7 +23,7 @@ def global_representer(
     r"""$u = \kappa(\cdot, \phi)(\kappa(\phi,\phi) + \eta R)^{-1} \hat z$ with all points in one batch: cubic work."""
     etas = nugget_levels(nugget, max_escalations)
     for eta in etas:
-        step, weights = _solved(problem, values, jnp.asarray(eta), jnp.asarray(weight))
+        step, weights = _solved(problem, values, on_device(eta), on_device(weight))
         if step.good:
             return _representer(setup, problem, step, weights, eta)
     raise ValueError(

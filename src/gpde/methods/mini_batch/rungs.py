@@ -7,7 +7,6 @@ has found the solution first, those over all points have only to refine it, and 
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -90,7 +89,7 @@ def refined(
     centre = NeighbourIndex(coordinates[coarse.points]).nearest(coordinates[new], 1)[1][:, 0]
     table = problem.table
     found = np.asarray(problem.mean)[new] + evaluated(
-        problem.kernels, table.operators, table.points, jnp.asarray(own), jnp.asarray(weights), table.operators,
+        problem.kernels, table.operators, table.points, on_device(own), on_device(weights), table.operators,
         np.asarray(table.points)[new], centre if num > 1 else np.zeros_like(centre),
     )  # fmt: skip
     found = np.where(np.asarray(table.active)[new], np.where(np.isfinite(found), found, np.asarray(values)[new]), 0.0)

@@ -67,7 +67,7 @@ class Work:
         metric = self.problem.metric
         if not isinstance(metric, Anchors) or float(metric.ratio) == ratio:
             return
-        self.problem = eqx.tree_at(lambda problem: problem.metric.ratio, self.problem, jnp.asarray(ratio))
+        self.problem = eqx.tree_at(lambda problem: problem.metric.ratio, self.problem, on_device(ratio))
         self.cache = None if self.cache is None else self.cache.of(self.problem)
         if self.course is not None:
             self.course = dataclasses.replace(self.course, problem=self.problem, cache=self.cache)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.linalg.escalation import NUGGET_GROWTH, until_good
+from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, Step
 
@@ -52,10 +53,10 @@ def plan(
     commute, so the groups, in order, give what the steps give one by one.
     """
     groups = np.full((max_steps, num_lanes), -1)
-    padded = jnp.asarray(np.pad(rows, (0, max_steps - len(rows))))
+    padded = on_device(np.pad(rows, (0, max_steps - len(rows))))
     if num_lanes == 1:
         groups[: len(rows), 0] = np.arange(len(rows))
-        return Plan(table, padded, jnp.asarray(groups)), len(rows)
+        return Plan(table, padded, on_device(groups)), len(rows)
     batches = np.asarray(table)
     after = np.zeros(batches.max() + 1, dtype=int)  # the first group in which a point is free again
     filled = np.zeros(len(rows) + 1, dtype=int)
@@ -69,7 +70,7 @@ def plan(
         after[batches[row]] = group + 1
         while filled[first_open] == num_lanes:
             first_open += 1
-    return Plan(table, padded, jnp.asarray(groups)), int(np.sum(filled > 0))
+    return Plan(table, padded, on_device(groups)), int(np.sum(filled > 0))
 
 
 @eqx.filter_jit
