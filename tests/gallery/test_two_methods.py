@@ -19,7 +19,7 @@ SIZES = {
     "eikonal-hole": (300, 150),
     "heat-l-shape": (400, 300),
 }
-FAST = ("poisson", "bratu")
+FAST = ("poisson",)
 
 
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
