@@ -8,7 +8,6 @@ import gc
 import inspect
 import os
 import signal
-import sys
 import types
 import typing
 from pathlib import Path
@@ -16,8 +15,7 @@ from pathlib import Path
 # The environment, so that the subprocesses of tests do the same. Before jax, which reads it when it is imported.
 # Bytecode is kept whatever the user's environment says: two dozen processes import gpde.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
-sys.dont_write_bytecode = False
+os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
 os.environ["MPLBACKEND"] = "Agg"  # draw without a screen
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # small matrices, and the other cores have tests of their own
 # Compiled programs are kept for the next run where a folder is named for them: to ask for and to write them takes a twentieth

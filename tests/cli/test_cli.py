@@ -196,12 +196,13 @@ def test_one_command_predicts_a_point_once(solved):
 def test_json_on_standard_output_is_alone_there_even_if_the_file_prints(tmp_path, monkeypatch):
     (tmp_path / "line.py").write_text(LINE)
     monkeypatch.chdir(tmp_path)
-    report, took = timed_report(["line.py", "--num-interior", "20", "--lengthscale", "0.3"])  # a process, of which the benchmarks read this too
+    flags = ["line.py", "--num-interior", "20", "--lengthscale", "0.3"]
+    report, took = timed_report(flags)  # a process, of which the benchmarks read this too
     assert report["problem"] == "parabola"
     assert report["errors"]["linf"] < 1e-3
     assert 0 < report["seconds"]["total"] < took
     assert sorted(p.name for p in (tmp_path / "results" / "line").iterdir()) == ["figure.png", "solution.npz"]
-    done = run("solve", "line.py", "--num-interior", "20", "--lengthscale", "0.3", "--no-figure", "--no-save", "--json", "-")
+    done = run("solve", *flags, "--no-figure", "--no-save", "--json", "-")
     assert json.loads(done.stdout)["errors"] == report["errors"]
     assert "a file may print" in done.stderr
 

@@ -13,7 +13,8 @@ from gpde.functionals.functionals import gram
 LINE = gpde.Box(0.0, 1.0)
 WAVE, LEVEL = gpde.Gaussian(0.3), gpde.Gaussian(0.3) + gpde.Offset(2.0)
 PLACES = np.linspace(0, 1, 41)[:, None]
-BOTH = pytest.mark.parametrize("method", [gpde.FullBatch(), gpde.Consensus(batch_size=24)], ids=["full-batch", "consensus"])
+METHODS = gpde.FullBatch(), gpde.Consensus(batch_size=24)
+BOTH = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 
 
 def on_paper(function):
@@ -32,7 +33,7 @@ def neumann(**changes):
     )
 
 
-@BOTH
+@pytest.mark.parametrize("method", [*METHODS, gpde.MiniBatch(batch_size=16, num_steps=2000)], ids=lambda method: method.name)
 def test_a_mean_fixes_the_constant_that_neumann_conditions_leave_open(method):
     problem = neumann(constraints=Mean("interior", lambda u, x: u(x) - 0.7))
     solution = gpde.solve(problem, LEVEL, method=method, num_interior=40, nugget=1e-12)
@@ -131,10 +132,11 @@ def test_a_domain_without_a_map_has_means_by_many_points():
     assert np.isclose(weights @ points[:, 0], (4 - 1 / 3) / area, rtol=5e-3)
 
 
-def test_mini_batches_refuse_means_and_consensus_those_of_derivatives():
+def test_mini_batches_without_a_prior_mean_refuse_means_and_consensus_those_of_derivatives():
     problem = neumann(constraints=Mean("interior", lambda u, x: u(x)))
-    with pytest.raises(ValueError, match=r"mini-batch looks at few points at a time.*gpde\.At"):
-        gpde.solve(problem, LEVEL, method=gpde.MiniBatch(), num_interior=20)
+    for method in (gpde.MiniBatch(coarse_to_fine=False), gpde.MiniBatch(proximal_weight=1e3)):
+        with pytest.raises(ValueError, match=r"mean is one for all points.*gpde\.FullBatch"):
+            gpde.solve(problem, LEVEL, method=method, num_interior=20)
     flux = neumann(constraints=Mean("interior", lambda u, x: partial(u, 0)(x) + 2.0))
     with pytest.raises(ValueError, match=r"'mean' is a mean of derivatives, and patches share values alone"):
         gpde.solve(flux, LEVEL, method=gpde.Consensus(), num_interior=20)

@@ -72,6 +72,18 @@ def test_patches_find_what_the_full_process_finds(by_full_batch):
     assert 0.6 < here.std / there.std < 1.5  # by 64 samples
 
 
+def test_mini_batches_keep_what_a_large_one_finds(by_full_batch, tmp_path):
+    solution = solved(gpde.MiniBatch(batch_size=24, num_steps=2000))
+    there, here = by_full_batch.parameters["nu"], solution.parameters["nu"]
+    assert solution.result.successful
+    assert abs(here.value - there.value) < 0.5 * there.std
+    assert here.std == pytest.approx(there.std, rel=0.1)
+    places = STRIP.sample("interior", 50, seed=9)
+    assert np.abs(solution(places) - by_full_batch(places)).max() < 2e-3
+    solution.save(tmp_path / "u.npz")
+    np.testing.assert_array_equal(gpde.load(tmp_path / "u.npz").std(places), solution.std(places))
+
+
 def test_a_linear_problem_has_the_solution_of_the_bordered_system():
     domain, kernel, nugget = gpde.Box(0.0, 1.0), gpde.Gaussian(0.3), 1e-8
     rng = np.random.default_rng(1)
@@ -151,8 +163,8 @@ ERRORS = {
     "a parameter is called 'u', which to equations is a field": lambda: dataclasses.replace(
         heat(), parameters={"u": Parameter(1.0)}
     ),
-    "Take `method=gpde.FullBatch.*` or `gpde.Consensus": lambda: gpde.solve(
-        heat(), method=gpde.MiniBatch(num_steps=100), num_interior=20, num_boundary=10
+    "nu is one for all points.*or take `method=gpde.FullBatch.*` or `gpde.Consensus": lambda: gpde.solve(
+        heat(), method=gpde.MiniBatch(num_steps=100, proximal_weight=1e3), num_interior=20, num_boundary=10
     ),
     "no datum determines the parameter 'shift'": lambda: gpde.solve(
         Problem(

@@ -15,14 +15,17 @@ from gpde.machine.arrays import on_device
 
 
 class Thinned(NamedTuple):
-    """A problem on some of its points, and where their latent values lie among those of all."""
+    """A problem on some of its points, which these are, part after part, and where their latent values lie among those of
+    all."""
 
     collocation: Collocation
+    points: Int[np.ndarray, " points"]
     places: Int[np.ndarray, " size"]
 
 
-def thinned(collocation: Collocation, metric: Metric, num_points: int) -> Thinned:
-    r"""The problem on about `num_points` well-spread points, some of every part.
+def thinned(collocation: Collocation, metric: Metric, num_points: int, *, all_data: bool = False) -> Thinned:
+    r"""The problem on about `num_points` well-spread points, some of every part; with `all_data`, beside noisy data unless
+    these are more.
 
     Where the largest part keeps a share $r$ of its points, which makes them $r^{-1/d}$ times as far apart, the others keep
     $r^{(d-1)/d}$: boundaries have a dimension less, and stay as dense as what they enclose.
@@ -35,8 +38,11 @@ def thinned(collocation: Collocation, metric: Metric, num_points: int) -> Thinne
     power = np.where(np.arange(len(counts)) == np.argmax(counts), 1.0, (dim - 1) / dim)
     wanted = counts * share**power
     wanted = np.clip(np.ceil(wanted * num_points / wanted.sum()).astype(int), 1, counts)
+    noisy = np.array([part.noisy for part in collocation.parts])
+    few_data = all_data and counts[noisy].sum() <= num_points
     # A mean is one over all of its points.
-    wanted = np.where([part.weights is None for part in collocation.parts], wanted, counts)
+    whole = np.array([part.weights is not None for part in collocation.parts]) | (noisy & few_data)
+    wanted = np.where(whole, counts, wanted)
     kept = [
         spread_centres(metric.coordinates(np.asarray(part.points)), int(num))
         for part, num in zip(collocation.parts, wanted, strict=True)
@@ -74,7 +80,9 @@ def restricted(collocation: Collocation, kept: Sequence[Int[np.ndarray, " _"]]) 
         for own, (part, rows) in zip(starts, parts, strict=True)
     )
     functionals = Functionals(tuple(operators), tuple(groups))
-    return Thinned(Collocation(functionals, chosen, collocation.num_fields), np.concatenate(places))
+    first = np.cumsum([0, *(part.num_points for part in collocation.parts)])
+    points = np.concatenate([start + np.asarray(rows, dtype=int) for start, rows in zip(first, kept, strict=False)])
+    return Thinned(Collocation(functionals, chosen, collocation.num_fields), points, np.concatenate(places))
 
 
 def nested_subsets(

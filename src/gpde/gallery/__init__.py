@@ -178,6 +178,7 @@ _ENTRIES = (
             "viscosity": Parameter(0.1, "ν in truth, which only the data know"),
             "draw": Parameter(0.0, "which data: the seed of their places and noise"),
         },
+        methods=_ALL,
         accuracy=None,
     ),
     Entry(

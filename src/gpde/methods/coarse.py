@@ -8,12 +8,14 @@ near the solution, which also saves them steps.
 import dataclasses
 from collections.abc import Callable
 
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.thinning import thinned
-from gpde.methods.base import AbstractPredictor, Setup
+from gpde.methods.base import Setup
 from gpde.methods.full_batch.method import FullBatch
+from gpde.methods.representer import Representer
 from gpde.methods.start import Start
 from gpde.outcomes import Outcome
 
@@ -26,14 +28,18 @@ _TOLERANCE, _NUGGET = 1e-3, 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class Coarse:
-    """A coarse solution: its function, the number of its points, its steps, whether it came to rest, and what makes its
+    """A coarse solution: its function, its points among all, its steps, whether it came to rest, and what makes its
     predictor, for those who ask for its variance."""
 
     start: Start
-    num_points: int
+    points: Int[np.ndarray, " points"]
     num_steps: int
     settled: bool
-    predictor: Callable[[], AbstractPredictor]
+    predictor: Callable[[], Representer]
+
+    @property
+    def num_points(self) -> int:
+        return len(self.points)
 
     def note(self) -> str:
         """For runs that start from it."""
@@ -48,13 +54,15 @@ def coarse_start(
     latent: Float[Array, " size"] | None = None,
     tolerance: float = _TOLERANCE,
     least_nugget: float = _NUGGET,
+    all_data: bool = False,
 ) -> Coarse | None:
-    """The full GP on a thinned subset of about `num_points` points, from given latent values of the whole problem or from its
-    own start; None where that fails."""
+    """The full GP on a thinned subset of about `num_points` points, beside all data if asked for, from given latent values of
+    the whole problem or from its own start; None where that fails."""
     collocation = setup.collocation
     functionals_per_point = max(1.0, collocation.functionals.size / collocation.num_points)
     metric = Metric.of(setup.kernels, collocation.parts[0].points.shape[1])
-    few = thinned(collocation, metric, min(num_points, int(_NUM_FUNCTIONALS / functionals_per_point)))
+    num_points = min(num_points, int(_NUM_FUNCTIONALS / functionals_per_point))
+    few = thinned(collocation, metric, num_points, all_data=all_data)
     nugget = max(setup.nugget, least_nugget)
     method = FullBatch(tolerance=tolerance)
     work = method.prepare(Setup(few.collocation, setup.kernels, nugget, setup.fields, setup.coordinates))
@@ -67,4 +75,4 @@ def coarse_start(
         return None
     start = Start(few.collocation.functionals, state.weights, few.places)
     settled = outcome is Outcome.CONVERGED
-    return Coarse(start, few.collocation.num_points, num_steps, settled, lambda: method.predictor(work, state))
+    return Coarse(start, few.points, num_steps, settled, lambda: method.predictor(work, state))

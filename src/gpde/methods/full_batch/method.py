@@ -30,7 +30,7 @@ from gpde.linalg.cholesky import cholesky_solve, half_solve, large_factor, nugge
 from gpde.linalg.escalation import NUGGET_GROWTH, nugget_levels
 from gpde.linalg.line_search import backtrack, next_move
 from gpde.machine.arrays import on_device
-from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
+from gpde.methods.base import AbstractMethod, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.full_batch.ladder import Ladder
 from gpde.methods.full_batch.spread import LOOSE, Spread, counting, distances
 from gpde.methods.representer import Representer
@@ -261,7 +261,7 @@ class FullBatch(AbstractMethod):
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         return (*super().notes(work, state), *state.ladder.notes(), *state.spread.notes())
 
-    def predictor(self, work: Work, state: State) -> AbstractPredictor:
+    def predictor(self, work: Work, state: State) -> Representer:
         setup = work.setup
         found = _linearized(self, setup.collocation, state.latent, work.gram, work.scale, on_device(state.nugget))
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -73,7 +74,12 @@ class Resume(eqx.Module):
 
 
 def _residual(problem: ProximalProblem, values: Float[Array, "points operators"]) -> Float[np.ndarray, "equations points"]:
-    return np.asarray(eqx.filter_jit(problem.residual)(jnp.arange(problem.table.num_points), values))
+    return np.asarray(_residuals(problem, values))
+
+
+@eqx.filter_jit
+def _residuals(problem: ProximalProblem, values: Float[Array, "points operators"]) -> Float[Array, "equations points"]:
+    return jax.vmap(problem.table.residual)(jnp.arange(problem.table.num_points), values).T
 
 
 def _size_of_terms(problem: ProximalProblem, values: Float[Array, "points operators"]) -> float:

@@ -28,7 +28,7 @@ from gpde.methods.mini_batch.bounds import bound_tables, bounds_on_eliminated, c
 from gpde.methods.mini_batch.factor_cache import FactorCache, num_kept
 from gpde.methods.mini_batch.going_on import Earlier, Resume
 from gpde.methods.mini_batch.local_functions import local_weights
-from gpde.methods.mini_batch.mean import prior_mean
+from gpde.methods.mini_batch.mean import batch_kernels, check_found, global_unknowns, prior_mean
 from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
 from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
@@ -66,8 +66,8 @@ class MiniBatch(AbstractMethod):
       Anchored holds the values of the fields alone, those of the batch's core with $\gamma$ and those of its rim with
       `rim_ratio` times that; the core is the `core_share` of the batch nearest to its centre, with another `sampler` all of it.
     - `tolerance`: weights that raise themselves end when a sweep changes the values by less, relative to their size.
-    - `coarse_to_fine`: whether, with weights that raise themselves, the prior mean is the full GP on half of the points, at
-      most 1000, and where there are many more, batches are those of thinned sets first.
+    - `coarse_to_fine`: whether, with weights that raise themselves, the prior mean is the full GP on half of the points (on
+      all, where data are noisy), at most 1000, and where there are many more, batches are those of thinned sets first.
     - `constraints`: `"eliminate"`, `"relax"` (the term $\tfrac1{2M}|f(z)-y|^2$), or None: eliminate where possible, else relax,
       with a prior mean up to 1e-10 of what the prior expects of an equation.
     - `bounds`: the set $\mathcal X$: lowest and highest values of functionals, as `{"u": (0, 1)}`, by name or index.
@@ -85,6 +85,7 @@ class MiniBatch(AbstractMethod):
     """
 
     name: ClassVar[str] = "mini-batch"
+    takes_means: ClassVar[bool] = True
     largest_default_nugget: ClassVar[float] = 1e-12
     batch_size: int = 64
     num_steps: int = 40_000
@@ -135,11 +136,11 @@ class MiniBatch(AbstractMethod):
 
     def _keeps_factors(self, setup: Setup) -> bool:
         """Factors of all batches are worth computing if each is used about once before the weight changes."""
-        levels = 1 if self._raising() is not None else len(self.levels(setup))
+        levels = 1 if self.raising() is not None else len(self.levels(setup))
         enough = self.memory_budget is not None or self.num_steps >= setup.collocation.num_points * levels
         return self.sampler == "nearest" and enough
 
-    def _raising(self) -> schedules.Raising | None:
+    def raising(self) -> schedules.Raising | None:
         """The weights, if they raise themselves."""
         if self.proximal_weight is None:
             return schedules.Raising() if metrics.is_anchored(self.proximal_metric) and self.sampler == "nearest" else None
@@ -148,26 +149,26 @@ class MiniBatch(AbstractMethod):
 
     def form(self, setup: Setup) -> str:
         """How the equations are held."""
-        if self.constraints is not None:
-            return self.constraints
         operators = table_operators(setup.collocation, carry_values=True)
         possible = setup.collocation.can_eliminate and not bounds_on_eliminated(setup, self.bounds, operators)
-        return "eliminate" if possible else "relax"
+        return self.constraints or ("eliminate" if possible else "relax")
 
     def problem(self, setup: Setup, *, carried: bool = True) -> ProximalProblem:
         """The problem each step solves on its batch. The value of every field is `carried` among the latent values of a point,
         even where no equation looks at it (as in Poisson's): batches know of each other by the values they share."""
         table = point_table(setup.collocation, carry_values=carried)
-        scale = operator_scale(setup.kernels, table)
+        kernels = batch_kernels(setup)
+        scale = operator_scale(kernels, table)
         core = self.core_share if self.sampler == "nearest" else 1.0
         eliminate = self.form(setup) == "eliminate"
         return ProximalProblem(
             table=table,
-            kernels=setup.kernels,
+            kernels=kernels,
             nugget_scale=scale if self.slack_weight is None else jnp.ones_like(scale),
             metric=metrics.metric(self.proximal_metric, table, scale, core, self.rim_ratio),
             bounds=bound_tables(setup, self.bounds, table, eliminate=eliminate),
             mean=on_device(np.zeros(table.latent.shape)),
+            weighed=on_device(np.zeros(table.noise_variance.shape)),
             slack=on_device(np.full(table.noise_variance.shape, float(min(self.batch_size, table.num_points)))),
             regularization=on_device(float(self.regularization)),
             max_inner_steps=on_device(self.max_inner_steps),
@@ -177,7 +178,7 @@ class MiniBatch(AbstractMethod):
 
     def levels(self, setup: Setup, start: Earlier = Earlier()) -> tuple[schedules.Level, ...]:
         """The proximal weights of the run, which goes on where `start` ended."""
-        weight = self._raising() or self.proximal_weight
+        weight = self.raising() or self.proximal_weight
         if weight is None:
             weight = schedules.default_weight(self._visits(setup, self.num_steps), self.regularization, start.visits)
         return schedules.levels(weight, self.num_steps)
@@ -194,7 +195,7 @@ class MiniBatch(AbstractMethod):
 
     def prepare(self, setup: Setup) -> Work:
         problem, batches, cache = self.problem(setup), None, None
-        table, raising = problem.table, self._raising()
+        table, raising = problem.table, self.raising()
         metric = Metric.of(setup.kernels, table.points.shape[1], self.scaled_neighbours)
         coordinates = metric.coordinates(np.asarray(table.points))
         sets: tuple[Rung, ...] = ()
@@ -216,6 +217,7 @@ class MiniBatch(AbstractMethod):
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         setup, table = work.setup, work.problem.table
         mean = prior_mean(setup, latent) if self._takes_mean(work) else None
+        check_found(setup, mean)
         if mean is not None:
             work.take_mean(mean)
         problem, num_seen, known = work.problem, 0, 0.0
@@ -236,8 +238,9 @@ class MiniBatch(AbstractMethod):
         return State(values, np.zeros(0), raised, None, seed, phase=phase)
 
     def _takes_mean(self, work: Work) -> bool:
-        """Whether the prior mean is a coarse solution: not for a batch of all points, nor as the paper has it."""
-        return self.coarse_to_fine and work.course is not None and work.rungs[-1].rows.num > 1
+        """Whether the prior mean is a coarse solution: not as the paper has it, nor for a batch of all points."""
+        several = work.course is not None and work.rungs[-1].rows.num > 1
+        return self.coarse_to_fine and (several or bool(global_unknowns(work.setup)))
 
     def resume(self, work: Work, state: State) -> Resume:
         """The last iterate, and how far the run was."""
@@ -373,8 +376,9 @@ class MiniBatch(AbstractMethod):
         factors = work.cache.at(rho, rows) if work.cache is not None and rho == last else None
         weights = local_weights(problem, batches, rows.first, factors, values, rho, nugget, self.max_escalations)
         places = work.metric, work.coordinates
-        mean = None if work.mean is None else work.mean.coarse.start
-        return LocalPredictor.of(problem, values, *places, batches, weights, mean, nugget, self.max_escalations)
+        mean, average = (None, None) if work.mean is None else (work.mean.coarse.start, work.mean.of_averages(setup))
+        arguments = *places, batches, weights, mean, average, nugget, self.max_escalations
+        return LocalPredictor.of(problem, setup.kernels, values, *arguments)
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         setup, notes = work.setup, []

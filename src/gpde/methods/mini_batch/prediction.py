@@ -5,7 +5,8 @@ there (`local_functions.py`), whose weights are computed once, when the run ends
 
 The variance is that of one Gaussian process which has seen the linearised equations at `seen` of the points, a thinned set of
 them, and nothing else. Conditioning on fewer equations never gives a smaller variance, so it is at least the full GP's, and
-equal to it where all points are seen.
+equal to it where all points are seen. Where equations hold on average it is that of the process which made the prior mean: of
+points alone these can not be seen.
 """
 
 import functools
@@ -29,7 +30,7 @@ from gpde.methods.base import AbstractPredictor
 from gpde.methods.mini_batch.local_functions import evaluated
 from gpde.methods.mini_batch.proximal import ProximalProblem
 from gpde.methods.mini_batch.rungs import coarser_points
-from gpde.methods.representer import in_chunks
+from gpde.methods.representer import Representer, in_chunks
 from gpde.methods.start import Start
 
 # Points whose equations the variance is conditioned on, at most.
@@ -88,6 +89,7 @@ class LocalPredictor(AbstractPredictor):
     r"""Each point is predicted by the batch of its nearest training point; nearness is that of `metric`."""
 
     continuous: ClassVar[bool] = False
+    prior: Kernels
     kernels: Kernels
     operators: tuple[LinearOperator, ...] = eqx.field(static=True)
     points: Float[Array, "points dim"]
@@ -95,6 +97,7 @@ class LocalPredictor(AbstractPredictor):
     batches: Int[Array, "batches batch"]
     weights: Float[Array, "batches sources batch"]
     mean: Start | None
+    average: Representer | None
     seen: Seen
     nugget: Float[Array, " operators"]
     max_escalations: int
@@ -103,20 +106,24 @@ class LocalPredictor(AbstractPredictor):
     def of(
         cls,
         problem: ProximalProblem,
+        prior: Kernels,
         values: Float[Array, "points operators"],
         metric: Metric,
         coordinates: Float[np.ndarray, "points coordinates"],
         batches: Int[np.ndarray, "batches batch"],
         weights: Float[np.ndarray, "batches operators batch"],
         mean: Start | None,
+        average: Representer | None,
         nugget: float,
         max_escalations: int,
     ) -> "LocalPredictor":
-        """The predictor of local functions, of a run that has reached `values`."""
+        """The predictor of local functions, of a run that has reached `values`. The kernels of batches may be narrower
+        than those of the `prior`: they leave scalars where its mean has them."""
         table, everything = problem.table, np.arange(len(values))
         few = len(everything) <= MOST_SEEN
         seen = everything if few else coarser_points(coordinates, np.asarray(table.part), MOST_SEEN)
         return cls(
+            prior=prior,
             kernels=problem.kernels,
             operators=table.operators,
             points=table.points,
@@ -124,6 +131,7 @@ class LocalPredictor(AbstractPredictor):
             batches=on_device(batches),
             weights=on_device(weights),
             mean=mean,
+            average=average,
             seen=Seen.at(problem, values, seen, batches.shape[1]),
             nugget=nugget * problem.nugget_scale,
             max_escalations=max_escalations,
@@ -134,15 +142,17 @@ class LocalPredictor(AbstractPredictor):
     ) -> Float[np.ndarray, "points operators"]:
         nearest = self._nearest(points)
         local = evaluated(self.kernels, self.operators, self.points, self.batches, self.weights, operators, points, nearest)
-        return local if self.mean is None else local + self.mean.table(self.kernels, operators, points)
+        return local if self.mean is None else local + self.mean.table(self.prior, operators, points)
 
     def raw_variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
+        if self.average is not None:
+            return self.average.raw_variances(operators, points)
         lower = self._conditioning
         if lower is None:
             return np.full((len(points), len(operators)), np.nan)
-        evaluate = eqx.Partial(_variances, tuple(operators), self.kernels, self.operators, self.seen, lower)
+        evaluate = eqx.Partial(_variances, tuple(operators), self.prior, self.operators, self.seen, lower)
         entries = 3 * self.seen.active.size * len(operators)
         return np.asarray(in_chunks(evaluate, points, entries))
 
@@ -157,7 +167,7 @@ class LocalPredictor(AbstractPredictor):
     def _conditioning(self) -> Float[Array, "rows rows"] | None:
         r"""The factor of $\Psi K \Psi^T + \Lambda$ with the first nugget that allows one; None if none does. Made once."""
         for growth in nugget_levels(1.0, self.max_escalations):
-            lower, good = _conditioning_factor(self.kernels, self.operators, self.seen, growth * self.nugget)
+            lower, good = _conditioning_factor(self.prior, self.operators, self.seen, growth * self.nugget)
             if good:
                 return lower
         return None

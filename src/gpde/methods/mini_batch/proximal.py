@@ -89,10 +89,10 @@ class Anchors(eqx.Module):
 class ProximalProblem(eqx.Module):
     r"""Algorithm 1's subproblem for any batch of a table of points.
 
-    `nugget_scale` is the diagonal of $R$, one number per operator; `mean` has the values of the prior mean. `slack` is
-    the variance of equations that are not eliminated, $M$ in the paper. $Q$ is `metric`, by
-    point and operator or by place in the batch (`Anchors`), or the diagonal of $K$. `bounds` are the lowest and highest
-    values, the set $\mathcal X$; functionals that elimination takes out have none.
+    `nugget_scale` is the diagonal of $R$, one number per operator; `mean` has the values of the prior mean, and `weighed` what
+    it leaves of data that it has weighed against their noise. `slack` is the variance of equations that are not eliminated, $M$
+    in the paper. $Q$ is `metric`, by point and operator or by place in the batch (`Anchors`), or the diagonal of $K$. `bounds`
+    are the lowest and highest values, the set $\mathcal X$; functionals that elimination takes out have none.
     """
 
     table: PointTable
@@ -101,6 +101,7 @@ class ProximalProblem(eqx.Module):
     metric: Float[Array, "points operators"] | Anchors | None
     bounds: tuple[Float[Array, "points operators"], Float[Array, "points operators"]] | None
     mean: Float[Array, "points operators"]
+    weighed: Float[Array, "points equations"]
     slack: Float[Array, "points equations"]
     regularization: Float[Array, ""]
     max_inner_steps: Int[Array, ""]
@@ -150,8 +151,8 @@ class ProximalProblem(eqx.Module):
     def residual(
         self, points: Int[Array, " batch"], values: Float[Array, "batch operators"]
     ) -> Float[Array, "equations batch"]:
-        r"""$f(z) - y$."""
-        return jax.vmap(self.table.residual)(points, values).T
+        r"""$f(z) - y$; for data that the mean $m$ has weighed, $f(z) - f(m)$."""
+        return (jax.vmap(self.table.residual)(points, values) - self.weighed[points]).T
 
     def retract(self, points: Int[Array, " batch"], values: Float[Array, "batch operators"]) -> Float[Array, "batch operators"]:
         """The values within bounds, with the equations solved for the functionals that elimination takes out."""

@@ -6,6 +6,7 @@ from gpde.collocation.point_table import table_operators
 from gpde.methods.base import Setup, check_count, check_positive
 from gpde.methods.mini_batch import metrics, schedules
 from gpde.methods.mini_batch.bounds import bounds_on_eliminated
+from gpde.methods.mini_batch.mean import global_unknowns
 
 _CHOICES = {
     "constraints": ("eliminate", "relax", None),
@@ -52,10 +53,13 @@ def check_settings(method: Any) -> None:
 
 def check_problem(method: Any, setup: Setup) -> None:
     """Raises `ValueError` where the method cannot solve a problem with its settings."""
-    if setup.scalars:
+    if (unknown := global_unknowns(setup)) and (
+        method.raising() is None or not method.coarse_to_fine or method.prediction == "global"
+    ):
         raise ValueError(
-            f"`MiniBatch`: the scalar {', '.join(setup.scalars)} is one number for all points, which small batches learn "
-            "slowly or not at all. Take `method=gpde.FullBatch()` or `gpde.Consensus()`."
+            f"`MiniBatch`: {', '.join(unknown)} is one for all points. It is found by the full GP on some of them, the prior "
+            "mean of batches, which goes with the defaults of `coarse_to_fine`, `sampler`, `proximal_metric`, "
+            "`proximal_weight` and `prediction`. Leave these, or take `method=gpde.FullBatch()` or `gpde.Consensus()`."
         )
     collocation, operators = setup.collocation, table_operators(setup.collocation, carry_values=True)
     if method.constraints == "eliminate" and not collocation.can_eliminate:

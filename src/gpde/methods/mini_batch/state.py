@@ -45,7 +45,8 @@ class Work:
         """Makes it the prior mean of all batches, whose factors do not depend on it."""
         self.mean = mean
         values = mean.table(self.setup, self.problem.table)
-        self._take(eqx.tree_at(lambda problem: problem.mean, self.problem, values))
+        weighed = mean.weighed(self.problem.table, values)
+        self._take(eqx.tree_at(lambda problem: (problem.mean, problem.weighed), self.problem, (values, weighed)))
 
     def tighten(self, values: Float[Array, "points operators"]) -> None:
         """Makes equations that cannot be eliminated hold up to a small share of what the prior would leave of them at these
