@@ -195,17 +195,17 @@ def test_a_source_that_falls_between_all_points_is_found():
     assert solution.result.between_points["interior"] > 0.5
 
 
-def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted_and_get_no_error_estimate():
+def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted_and_their_error_is_estimated_all_the_same():
     # After few steps every batch satisfies the equations, and the error is large all the same.
     method = MiniBatch(num_steps=100, coarse_to_fine=False)
     short = gpde.solve(manufactured(), Gaussian(0.3), method=method, num_interior=200, num_boundary=80)
     grid = SQUARE.grid((20, 20))
-    assert np.abs(short(grid) - jax.vmap(smooth)(jnp.asarray(grid))).max() > 0.05
+    off = np.asarray(short(grid) - jax.vmap(smooth)(jnp.asarray(grid)))
+    assert np.abs(off).max() > 0.05
     assert np.sqrt(np.mean(short.residual(grid) ** 2)) < 0.03
     assert "between the points" in str(short.result)
     assert "more steps" in str(short.result)
-    with pytest.raises(ValueError, match="need not fit together"):
-        short.error_estimate()
+    assert short.error_estimate() == pytest.approx(np.sqrt(np.mean(off**2)), rel=0.5)
 
 
 def test_no_condition_at_all_gives_the_solution_of_least_norm():

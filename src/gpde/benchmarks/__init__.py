@@ -11,7 +11,7 @@ BENCHMARKS = {
     "scaling": "time and memory against the number of points",
     "gallery": "every problem of the gallery with its defaults",
     "statements": "what comes of a statement alone, with nothing that would help",
-    "error-bars": "estimates and 95 % bands beside true errors, over equations and draws of points",
+    "error-bars": "estimates and 95 % bands beside true errors, over the gallery and draws of its points",
     "inverse": "the inverse problems of the gallery for five draws of their data",
     "march": "how the error grows over ten windows",
     "clock": "where the seconds of `gpde solve` go, the first time and the second",

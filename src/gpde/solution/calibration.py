@@ -1,13 +1,13 @@
 r"""How large error bars have to be, and how large the error is.
 
 Where a run is small enough for a companion (`companion.py`) its correction $c$ is the error, nearly. Then standard deviations
-$s$ are multiplied by the $\rho$ with which bands of normal width cover $c$ at 95 % of some places and at half of them,
+$s$ are multiplied by the $\rho$ with which bands of normal width cover $c$ at 95 % of some places, and a little more,
 
-$$ \rho = \max\big(\tfrac{1}{1.96}\, \mathrm{quantile}_{0.95},\; \tfrac{1}{0.674}\, \mathrm{quantile}_{0.5}\big)\; |c| / s. $$
+$$ \rho = \tfrac{1.03}{1.96}\; \mathrm{quantile}_{0.95}\, |c| / s. $$
 
-An error that is as large everywhere against $s$, as where one value decides of all, would else lie at the edge of its band. And
-the error is estimated by the root mean square of $c$. Where it is larger, what is left of the equations where they were not
-asked for is compared with what was expected.
+An error that is as large everywhere against $s$, as where one value decides of all, would else lie at the edge of its band,
+which covers all of it or nothing. And the error is estimated by the root mean square of $c$. Where a run is larger, what is
+left of the equations where they were not asked for is compared with what was expected.
 
 At a point that the run did not use, the equation linearised at the solution is one more functional $a \cdot (L_1u, \dots)$
 with a conditional variance $s^2 = a^T C a$: $C$ is the conditional covariance of the operators there, and a nugget comes to it.
@@ -37,8 +37,8 @@ from gpde.kernels.base import MultiIndex, Terms
 from gpde.methods.base import AbstractPredictor
 from gpde.problem.problem import Condition, Problem
 
-# The shares of its mass that the normal distribution has within so many standard deviations.
-_COVERED, _WIDTHS = np.array([0.5, 0.95]), np.array([0.674, 1.96])
+# The share of its mass that the normal distribution has within so many standard deviations; what bands are wider than that.
+_COVERED, _WIDTH, _MARGIN = 0.95, 1.96, 1.03
 _NUM_POINTS = 128
 # Where conditional variances are smaller than this part of prior ones, they are rounding.
 _ROUNDING = 1e-14
@@ -54,7 +54,7 @@ class Calibration(NamedTuple):
     def of_correction(cls, correction: Float[np.ndarray, " values"], variances: Float[np.ndarray, " values"]) -> "Calibration":
         r"""From $c$ and $s^2$ at places."""
         ratio = np.abs(correction) / np.sqrt(np.maximum(variances, np.finfo(float).tiny))
-        amplitude = float(np.max(np.quantile(ratio, _COVERED) / _WIDTHS))
+        amplitude = float(_MARGIN * np.quantile(ratio, _COVERED) / _WIDTH)
         return cls(amplitude if amplitude > 0 else 1.0, float(np.sqrt(np.mean(correction**2))))
 
 

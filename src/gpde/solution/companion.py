@@ -1,13 +1,14 @@
 r"""How far a solution is from the truth: what it would be corrected by, if it had as many points again and a smaller nugget.
 
-At the points of the run and at as many new ones the equations, linearised at the solution $u$, leave $r$. With their rows
-$\Psi$ and the prior covariance $\Theta$ of their functionals, one step
+At the points of the run and at as many new ones the equations, linearised at the values $z$ of the solution $u$, leave $r$.
+With their rows $\Psi$ and the prior covariance $\Theta$ of their functionals, one Gauss-Newton step leads to
 
-$$ c = -\kappa(\cdot, \phi)\, \Psi^T (\Psi\Theta\Psi^T + \eta' R)^{-1} r $$
+$$ v = \kappa(\cdot, \phi)\, \Psi^T (\Psi\Theta\Psi^T + \eta' R)^{-1} (\Psi z - r), $$
 
-leads from $u$ nearly to the solution on all of these points. Where errors fall quickly with points and nuggets, that is so
-much nearer to the truth that $|c|$ is the error of $u$ to a few percent; where they fall slowly, by half say, it is half of it.
-It takes one factorisation of twice the size, and asks nothing of how $u$ was found.
+nearly the solution on all of these points, and $c = v - u$. Where errors fall quickly with points and nuggets, $v$ is so much
+nearer to the truth that $|c|$ is the error of $u$ to a few percent; where they fall slowly, by half say, it is half of it. It
+takes one factorisation of twice the size, and asks nothing of how $u$ was found: for linear equations $\Psi z - r$ does not
+even depend on it, so that pieces, patches or batches, may be rough where they meet, or not fit together.
 """
 
 import equinox as eqx
@@ -56,9 +57,10 @@ def correction(
     groups = zip(collocation.functionals.operators, collocation.functionals.points, strict=True)
     latent = np.concatenate([predictor.values((operator,), np.asarray(where))[:, 0] for operator, where in groups])
     for level in nugget_levels(_NUGGET * nugget, _ESCALATIONS):
-        weights, good = _corrected(kernels, collocation, on_device(latent), on_device(level))
+        weights, good = _companion(kernels, collocation, on_device(latent), on_device(level))
         if good:
-            found = operator_table(kernels, collocation.functionals, weights, operators, places)
+            companion = operator_table(kernels, collocation.functionals, weights, operators, places)
+            found = companion - predictor.values(operators, places)
             return found if np.isfinite(found).all() else None
     return None
 
@@ -74,14 +76,14 @@ def _with_new(
 
 
 @eqx.filter_jit
-def _corrected(
+def _companion(
     kernels: Kernels, collocation: Collocation, latent: Float[Array, " size"], nugget: Float[Array, ""]
 ) -> tuple[Float[Array, " size"], Bool[Array, ""]]:
-    """The weights of $c$, and whether they are numbers."""
+    """The weights of $v$, and whether they are numbers."""
     linear = collocation.linearize(latent)
     gram = block_gram(kernels, collocation.functionals, linear.rows.layout)
     own = linear.rows.conditioned_diagonal(gram)
     noise = collocation.noise_variance + jnp.where(own == 0, 1.0, nugget * own)
     lower, good = large_factor(linear.rows.conditioned(gram, noise))
-    weights = linear.rows.transpose_times(cholesky_solve(lower, -collocation.residual(latent)))
+    weights = linear.rows.transpose_times(cholesky_solve(lower, linear.rhs))
     return weights, good & jnp.all(jnp.isfinite(weights))

@@ -77,11 +77,14 @@ def report(solution: Solution, predictions: Predictions | None = None) -> dict[s
 
 
 def _estimate(solution: Solution) -> float | None:
-    if solution.problem is None or solution.problem.reference is not None or not solution.predictor.continuous:
+    if solution.problem is None or solution.problem.reference is not None:
         return None
     if not solution.result.successful or sum(map(len, solution.points.values())) > _MOST_ESTIMATED:
         return None
-    return solution.error_estimate()
+    try:
+        return solution.error_estimate()
+    except ValueError:  # there is none
+        return None
 
 
 def strict(data: Any) -> Any:

@@ -136,11 +136,6 @@ class Solution:
     def _calibration(self) -> Calibration:
         if self.problem is None:
             raise ValueError(f"{_CALIBRATED}: a file holds no equations; write `gpde.load(path, problem=...)`.")
-        if not self.predictor.continuous:
-            raise ValueError(
-                f"{_CALIBRATED}: the solution by {self.result.method} consists of pieces that need not fit together. Each "
-                "meets the equations, so that residuals say nothing of the error; use `FullBatch` or `Consensus`."
-            )
         nugget, seed, kernels = self.result.nugget or 0.0, self.settings.get("seed", 0), tuple(self.kernels.values())
         places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
         alive = np.isfinite(self._alive(np.zeros((len(places), len(self.fields))), places))
@@ -151,6 +146,12 @@ class Solution:
             found = correction(self.problem, self.predictor, kernels, *arguments)
         if found is not None:
             return Calibration.of_correction(found[alive], variances)
+        if not noisy and not self.predictor.continuous:
+            raise ValueError(
+                f"{_CALIBRATED}: the run has more points than a companion can have, and the solution by {self.result.method} "
+                "consists of pieces that need not fit together: each meets the equations, so that residuals say nothing of the "
+                "error. Use `Consensus`."
+            )
         amplitude = 1.0 if noisy else left_out_amplitude(self.problem, self.predictor, kernels, nugget, seed)
         return Calibration(amplitude, float(amplitude * np.sqrt(np.mean(variances))))
 
@@ -158,7 +159,7 @@ class Solution:
         r"""About how far from the truth the solution is, in root mean square over the domain and all fields: how much a
         companion on twice the points would change it, and in larger runs from what is left of the equations at points that the
         run did not use. It costs a step of twice the size; within a factor of five as a rule. A run whose equations do not hold
-        at its own points has none, and neither has one by mini-batches."""
+        at its own points has none, and neither has a large one by mini-batches."""
         if self.result.outcome is Outcome.NOT_MET:
             raise ValueError(
                 "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing "
