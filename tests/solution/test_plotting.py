@@ -168,6 +168,14 @@ def test_the_history_counts_steps_even_if_an_entry_stands_for_many():
     assert np.array_equal(history.lines[0].get_xdata(), [100, 150])
 
 
+def test_sweeps_are_drawn_in_the_place_of_the_loss():
+    sweeps = [{"num_points": 40, "change": 1e-2, "weight": 1.0}, {"num_points": 80, "change": 1e-4, "weight": 30.0}]
+    drawn = dataclasses.replace(square(), history=[{"loss": 1.0, "num_steps": 100, "sweeps": sweeps}])
+    history = next(a for a in plot_solution(drawn, grid=(5, 5)).axes if a.get_title(loc="left").startswith("history"))
+    (line,) = history.lines
+    assert (line.get_label(), line.get_xdata().tolist()) == ("change over a sweep", [40, 120])
+
+
 def test_the_objective_is_drawn_beside_the_history_on_a_scale_of_its_own():
     history = [{"residual": 1.0, "step": 0.5, "objective": 1e9}, {"residual": 1e-3, "step": 1e-4, "objective": 1e4}]
     panels = plot_solution(dataclasses.replace(square(), history=history), grid=(5, 5)).axes

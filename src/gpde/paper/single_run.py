@@ -37,21 +37,27 @@ class CaseRun(NamedTuple):
 
 
 def cases(
-    batch_size: int, num_steps: int, max_inner_steps: int, functionals: Sequence[str], weights: Sequence[float]
+    batch_size: int,
+    num_steps: int,
+    max_inner_steps: int,
+    functionals: Sequence[str],
+    weights: Sequence[float],
+    anchored_factor: int = 1,
 ) -> list[Case]:
-    r"""The paper's metric and independent draws at constant weights $\gamma/\lambda$; anchored batches, with each choice of
-    latent values; the full GP.
+    r"""The paper's metric and independent draws at constant weights $\gamma/\lambda$; anchored batches, with so many times the
+    steps at most and each choice of latent values; the full GP.
 
     The paper has $\gamma = 1$ and says of $\lambda$ that it is small: only their ratio matters. It does not say where it
     starts: $z^1 = 0$.
     """
-    shared: dict[str, Any] = {"batch_size": batch_size, "num_steps": num_steps, "max_inner_steps": max_inner_steps}
-    plain: dict[str, Any] = {"proximal_metric": "gram-diagonal", "replacement": True, **shared}
+    shared: dict[str, Any] = {"batch_size": batch_size, "max_inner_steps": max_inner_steps}
+    plain: dict[str, Any] = {"proximal_metric": "gram-diagonal", "replacement": True, "num_steps": num_steps, **shared}
+    held: dict[str, Any] = {"num_steps": anchored_factor * num_steps, **shared}
     first, *others = functionals
     return [
         *(Case(f"γ/λ = {w:g}", MiniBatch(proximal_weight=w, **plain), first, w) for w in weights),
-        Case("anchored", MiniBatch(**shared), first),
-        *(Case(f"anchored, {other}", MiniBatch(**shared), other) for other in others),
+        Case("anchored", MiniBatch(**held), first),
+        *(Case(f"anchored, {other}", MiniBatch(**held), other) for other in others),
         Case("full GP", FullBatch(), first),
     ]
 

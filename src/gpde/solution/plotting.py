@@ -174,7 +174,8 @@ def _panels(figure: "Figure", num_fields: int, num_panels: int) -> tuple[list[li
 
 
 def _draw_history(axes: "Axes", solution: Any) -> None:
-    """How the residual, the step and, on a scale of its own, what is minimised fell, on logarithmic scales."""
+    """How the residual, the step, the change over a sweep or the loss and, on a scale of its own, what is minimised fell, on
+    logarithmic scales."""
     # An entry may stand for many steps.
     steps = np.cumsum([info.get("num_steps", 1) for info in solution.history], dtype=int)
 
@@ -183,8 +184,13 @@ def _draw_history(axes: "Axes", solution: Any) -> None:
         if numbers:
             panel.semilogy(*zip(*numbers, strict=True), "o-" if len(numbers) < 60 else "-", ms=3, color=colour, label=name)
 
-    for name, colour in (("residual", _BLUE), ("step", _ORANGE), ("loss", _BLUE)):
+    # The loss of weights that raise themselves contains these, and says nothing of how near a run is to its rest.
+    sweeps = [sweep for info in solution.history for sweep in info.get("sweeps", ())]
+    for name, colour in (("residual", _BLUE), ("step", _ORANGE), *(() if sweeps else (("loss", _BLUE),))):
         draw(axes, name, colour)
+    if sweeps:
+        ends = np.cumsum([sweep["num_points"] for sweep in sweeps])
+        axes.semilogy(ends, [sweep["change"] for sweep in sweeps], "o-", ms=3, color=_BLUE, label="change over a sweep")
     axes.set_title(f"history ({solution.result.method})")
     axes.set_xlabel("step")
     if 0 < len(steps) < 12:
