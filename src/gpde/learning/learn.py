@@ -185,7 +185,10 @@ class _Equations:
             rows, place = np.arange(table.num_points), members
             values = table.gather(jnp.zeros(self.collocation.functionals.size) if rough is None else rough.latent)
         else:
+            # Patches overlap: where their members are more than all points, each of these is looked at once.
             rows, place = members.reshape(-1), np.arange(members.size).reshape(members.shape)
+            if members.size > table.num_points:
+                rows, place = np.arange(table.num_points), members
             values = np.zeros((len(rows), table.num_operators))
             if rough is not None and rough.predictor is not None:
                 values = rough.predictor.values(table.operators, np.asarray(table.points)[rows])
