@@ -88,7 +88,7 @@ SETTINGS = {
     "local_lengthscales": Setting(bool, "Every patch learns lengthscales of its own. [default: with --learn]"),
     "linear_solver": Setting(str, "direct or schwarz. [default: by size]"),
     "linear_tolerance": Setting(float, "Relative residual asked of the linear solver. [default: 1e-8]"),
-    "num_steps": Setting(int, "K, batches drawn. [default: 40000]"),
+    "num_steps": Setting(int, "K, batches drawn at most. [default: 40000, or 60 for each point if that is more]"),
     "proximal_weight": Setting(
         str, "γ: a number, or in words as 'geometric(1e4, 1e8)'. [default: it raises itself]", number_or_words
     ),

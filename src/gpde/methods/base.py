@@ -102,6 +102,10 @@ class AbstractMethod(eqx.Module):
     # Problems name a nugget that suits all points at once. Batches and patches are small, and raise their own where they must.
     largest_default_nugget: ClassVar[float] = float("inf")
 
+    def for_setup(self, setup: Setup) -> "AbstractMethod":
+        """The method with those defaults that depend on the problem."""
+        return self
+
     @abstractmethod
     def check(self, setup: Setup) -> None:
         """Raises `ValueError` where the method cannot solve this problem as it is set."""

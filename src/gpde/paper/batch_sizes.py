@@ -143,7 +143,7 @@ def _realized(
     return Realizations(
         metric,
         size,
-        method.num_steps,
+        method.max_steps,
         np.stack([loss[:fewest] for loss in losses]),
         np.stack([error for _, error in runs]),
         sum(solution.seconds.run for solution, _ in runs),

@@ -113,6 +113,7 @@ def solve(
                 f"`Mean`: the method {chosen.name} looks at few points at a time, and a mean is over many. Take "
                 "`method=gpde.FullBatch()` or `gpde.Consensus()`, or pin one value instead, with `gpde.At`."
             )
+        chosen = chosen.for_setup(setup)
         chosen.check(setup)
         check_scalars(problem, collocation, seed)
         _check_memory(chosen, setup)

@@ -7,6 +7,7 @@ proximal term holds the rim of a batch harder than its core, its weight raises i
 thinned sets of the points first (`rungs.py`): docs/derivations/anchored.md.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,6 +30,7 @@ from gpde.methods.mini_batch.factor_cache import FactorCache, num_kept
 from gpde.methods.mini_batch.going_on import Earlier, Resume
 from gpde.methods.mini_batch.local_functions import local_weights
 from gpde.methods.mini_batch.mean import batch_kernels, check_found, global_unknowns, prior_mean
+from gpde.methods.mini_batch.notes import told
 from gpde.methods.mini_batch.output import global_representer
 from gpde.methods.mini_batch.prediction import LocalPredictor
 from gpde.methods.mini_batch.proximal import ProximalProblem, operator_scale
@@ -43,6 +45,8 @@ from gpde.outcomes import Outcome
 
 # A run is this many compiled calls: callbacks and progress see it after each.
 _NUM_CALLS = 100
+# Steps at most by default, and sweeps over all points: one step around each.
+_LEAST_STEPS, _SWEEPS = 40_000, 60
 # The mean loss must fall by this fraction from one window of `patience` steps to the next.
 _PLATEAU = 1e-3
 
@@ -53,7 +57,7 @@ class MiniBatch(AbstractMethod):
     **Main arguments:**
 
     - `batch_size`: $M$, a drawn point and its nearest neighbours.
-    - `num_steps`: $K$.
+    - `num_steps`: $K$. None: 40 000, or 60 sweeps over the points where that is more; weights that raise themselves end before.
     - `proximal_weight`: $\gamma_k$, a number, a schedule (`schedules.py`), one in words such as `"geometric(1e4, 1e8)"`, or any
       function of the step. Larger means a shorter move. None: with the anchored metric and batches of nearest points it raises
       itself, `"raising(1e4)"`, in units of $\lambda$; else see `default_weight`.
@@ -88,7 +92,7 @@ class MiniBatch(AbstractMethod):
     takes_means: ClassVar[bool] = True
     largest_default_nugget: ClassVar[float] = 1e-12
     batch_size: int = 64
-    num_steps: int = 40_000
+    num_steps: int | None = None
     proximal_weight: schedules.Weight | None = None
     regularization: float | int = 1.0
     slack_weight: float | int | None = None
@@ -121,7 +125,12 @@ class MiniBatch(AbstractMethod):
 
         @property
         def max_steps(self) -> int:
-            return self.num_steps
+            return _LEAST_STEPS if self.num_steps is None else self.num_steps
+
+    def for_setup(self, setup: Setup) -> "MiniBatch":
+        if self.num_steps is not None:
+            return self
+        return dataclasses.replace(self, num_steps=max(_LEAST_STEPS, _SWEEPS * setup.collocation.num_points))
 
     def check(self, setup: Setup) -> None:
         check_problem(self, setup)
@@ -137,7 +146,7 @@ class MiniBatch(AbstractMethod):
     def _keeps_factors(self, setup: Setup) -> bool:
         """Factors of all batches are worth computing if each is used about once before the weight changes."""
         levels = 1 if self.raising() is not None else len(self.levels(setup))
-        enough = self.memory_budget is not None or self.num_steps >= setup.collocation.num_points * levels
+        enough = self.memory_budget is not None or self.max_steps >= setup.collocation.num_points * levels
         return self.sampler == "nearest" and enough
 
     def raising(self) -> schedules.Raising | None:
@@ -180,8 +189,8 @@ class MiniBatch(AbstractMethod):
         """The proximal weights of the run, which goes on where `start` ended."""
         weight = self.raising() or self.proximal_weight
         if weight is None:
-            weight = schedules.default_weight(self._visits(setup, self.num_steps), self.regularization, start.visits)
-        return schedules.levels(weight, self.num_steps)
+            weight = schedules.default_weight(self._visits(setup, self.max_steps), self.regularization, start.visits)
+        return schedules.levels(weight, self.max_steps)
 
     def _visits(self, setup: Setup, num_steps: int) -> float:
         """How often each point is in a batch, on average."""
@@ -265,8 +274,8 @@ class MiniBatch(AbstractMethod):
 
     def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
-        size, first = math.ceil(self.num_steps / _NUM_CALLS), state.num_steps
-        last = min(first + size, self.num_steps)
+        size, first = math.ceil(self.max_steps / _NUM_CALLS), state.num_steps
+        last = min(first + size, self.max_steps)
         nugget, output, phase = on_device(self.start_nugget(work.setup)), state.output, state.phase
         raised = state.raised if work.batches is not None else on_device(np.zeros(size, dtype=int))
         found = on_device(np.ones(len(state.values), dtype=bool)) if phase is None else phase.found
@@ -338,10 +347,10 @@ class MiniBatch(AbstractMethod):
 
     def _outcome(self, work: Work, state: State, *, converged: bool) -> Outcome | None:
         done = np.isfinite(state.losses)
-        if (converged or state.num_steps >= min(_NUM_CALLS, self.num_steps)) and not done.any():
+        if (converged or state.num_steps >= min(_NUM_CALLS, self.max_steps)) and not done.any():
             return Outcome.NOT_POSITIVE_DEFINITE if work.problem.finite(state.values) else Outcome.NOT_FINITE
         outcome = Outcome.CONVERGED if converged else None
-        if outcome is None and state.num_steps == self.num_steps:
+        if outcome is None and state.num_steps == self.max_steps:
             outcome = Outcome.NOT_AT_REST if work.course else Outcome.FINISHED  # a given weight makes no claim
         elif outcome is None and self.patience is not None and state.num_steps >= 2 * self.patience:
             windows = [slice(-2 * self.patience, -self.patience), slice(-self.patience, None)]
@@ -353,7 +362,7 @@ class MiniBatch(AbstractMethod):
     def _output_step(self, state: State) -> int:
         r"""The step before which the iterate is put out, $k^*$ counted from zero; -1 where the last one is."""
         # A stream of its own: the theorem wants it independent of the batches.
-        return int(generator(state.seed, "output step").integers(self.num_steps)) if self.output == "uniform" else -1
+        return int(generator(state.seed, "output step").integers(self.max_steps)) if self.output == "uniform" else -1
 
     def _reached(self, work: Work, state: State) -> Float[Array, "points operators"]:
         values = state.values if state.output is None else state.output
@@ -381,19 +390,5 @@ class MiniBatch(AbstractMethod):
         return LocalPredictor.of(problem, setup.kernels, values, *arguments)
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
-        setup, notes = work.setup, []
-        if state.start.num_steps:
-            weight = "" if state.phase else f", from the proximal weight {self.levels(setup, state.start)[0].weight:.1e}"
-            notes.append(f"went on after {state.start.num_steps} earlier steps{weight}")
-        if work.mean is not None:
-            notes.append(f"the prior mean is the full GP on {work.mean.coarse.num_points} of the points")
-        if state.phase is not None and state.phase.ratio == 1 < self.rim_ratio:
-            notes.append("batches went astray with rims held harder than cores: begun again with one weight for all of a batch")
-        raised = np.asarray(state.raised)
-        if raised.any():
-            largest = self.start_nugget(setup) * 10.0 ** raised.max()
-            notes.append(f"the nugget was raised on {np.sum(raised > 0)} of {len(raised)} batches, to at most {largest:.1e}")
-        skipped = int(np.sum(np.isnan(state.losses)))
-        if skipped:
-            notes.append(f"{skipped} of {state.num_steps} steps were skipped: their batch failed with every nugget tried")
-        return tuple(notes)
+        first = None if state.phase is not None else self.levels(work.setup, state.start)[0].weight
+        return told(work, state, self.start_nugget(work.setup), first, self.rim_ratio)

@@ -3,8 +3,9 @@ r"""Proximal weights that raise themselves.
 With a weight $\gamma$ the iterates first travel and then scatter, by an amount that falls as $\gamma$ grows. While they travel
 the changes over two sweeps have the same direction; when they scatter, $z^{k+1} - z^k$ and $z^k - z^{k-1}$ share $z^k$ with
 opposite signs and their product is negative: Pflug's sign that a stochastic iteration has come to rest (Non-asymptotic
-confidence bounds for stochastic approximation algorithms with constant step size, 1990). Then, and only then, the weight is
-raised. A sweep is one step around each point.
+confidence bounds for stochastic approximation algorithms with constant step size, 1990). Then the weight is raised; and where
+changes keep their direction and have stopped falling all the same, for what no batch sees drifts with every sweep. A sweep is
+one step around each point.
 """
 
 import dataclasses
@@ -31,6 +32,8 @@ _SWEEPS_ON_COARSE = 20
 _FIRST_WEIGHT = 1e4
 # In units of λ and the prior: beyond it a weight on the rim is lost in rounding.
 _LARGEST_ON_RIM = 1e16
+# Changes that do not fall to this share within so many sweeps have stopped falling.
+_FALLING, _WINDOW = 0.8, 3
 # A sweep that moves so many times what the one before moved goes astray.
 _ASTRAY = 10.0
 
@@ -44,9 +47,9 @@ class Begun(eqx.Module):
 
 class Phase(eqx.Module):
     """Where a run is: how many finer sets of points there are, its weight and that of rims in units of it, the sweeps done in
-    all and on this set, the steps of this one, how often the weight was raised on this set, at which points values have been
-    found, where sweeps on this set began, the fields when this one did, and the change over the one before it (None on a new
-    set)."""
+    all and on this set, the steps of this one, how often the weight was raised on this set, how far the last sweeps with it
+    moved, at which points values have been found, where sweeps on this set began, the fields when this one did, and the change
+    over the one before it (None on a new set)."""
 
     finer: int
     weight: float
@@ -55,6 +58,7 @@ class Phase(eqx.Module):
     num_sweeps_here: int
     num_steps: int
     num_raises: int
+    moves: tuple[float, ...]
     found: Bool[Array, " points"]
     begun: Begun
     values: Float[Array, "points fields"]
@@ -63,7 +67,7 @@ class Phase(eqx.Module):
     def again(self, begun: Begun, num_sweeps: int, **changed: Any) -> "Phase":
         """The same phase with sweeps that begin anew."""
         return dataclasses.replace(
-            self, num_sweeps=num_sweeps, num_sweeps_here=0, num_steps=0, num_raises=0, found=begun.found, begun=begun,
+            self, num_sweeps=num_sweeps, num_sweeps_here=0, num_steps=0, num_raises=0, moves=(), found=begun.found, begun=begun,
             values=begun.values, change=None, **changed,
         )  # fmt: skip
 
@@ -96,7 +100,7 @@ class Course:
         ratio = float(metric.ratio) if isinstance(metric, Anchors) else 1.0
         found = on_device(np.full(len(values), num_seen > 0))
         finer = sum(len(rung.points) >= 2 * num_seen for rung in self.rungs[:-1])
-        return Phase(finer, weight, ratio, 0, 0, 0, 0, found, Begun(fields, found), fields, None)
+        return Phase(finer, weight, ratio, 0, 0, 0, 0, (), found, Begun(fields, found), fields, None)
 
     def rung(self, phase: Phase) -> Rung:
         return self.rungs[-1 - phase.finer]
@@ -118,6 +122,8 @@ class Course:
         if num_steps < self.rung(phase).rows.num:
             return dataclasses.replace(phase, num_steps=num_steps, found=found), values, None, False
         change, moved, before, travelling = self._change(phase, values)
+        moves = (*phase.moves[-_WINDOW:], moved)
+        travelling &= not (len(moves) > _WINDOW and moved > _FALLING * moves[0])
         told = {"weight": phase.weight, "num_points": len(self.rung(phase).points), "change": moved}
         if not moved <= _ASTRAY * before and (back := self.back(phase, values)) is not None:
             return *back, told, False
@@ -142,6 +148,7 @@ class Course:
             num_sweeps_here=phase.num_sweeps_here + 1,
             num_steps=0,
             num_raises=phase.num_raises + raised,
+            moves=() if raised else moves,
             found=found,
             values=self._fields(values),
             change=change,

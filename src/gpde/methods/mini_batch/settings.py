@@ -17,8 +17,9 @@ _CHOICES = {
 
 def check_settings(method: Any) -> None:
     """Raises `ValueError` where a setting is none."""
-    for name in ("batch_size", "num_steps", "max_inner_steps", "parallel_batches"):
+    for name in ("batch_size", "max_inner_steps", "parallel_batches"):
         check_count("MiniBatch", name, getattr(method, name), 1)
+    check_count("MiniBatch", "num_steps", method.max_steps, 1)
     check_count("MiniBatch", "max_escalations", method.max_escalations)
     for name in ("regularization", "inner_tolerance", "tolerance", "core_share", "rim_ratio"):
         check_positive("MiniBatch", name, getattr(method, name))
@@ -43,7 +44,7 @@ def check_settings(method: Any) -> None:
         )
     if method.proximal_weight is None:
         return
-    schedules.levels(method.proximal_weight, method.num_steps)
+    schedules.levels(method.proximal_weight, method.max_steps)
     if isinstance(schedules.schedule(method.proximal_weight), schedules.Raising) and method.sampler != "nearest":
         raise ValueError(
             "`MiniBatch`: weights that raise themselves go by sweeps over batches of nearest points; with another `sampler` "
