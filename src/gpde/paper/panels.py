@@ -113,10 +113,18 @@ def error_levels(errors: Sequence[np.ndarray]) -> np.ndarray:
     return np.logspace(lowest, highest, per_decade * (highest - lowest) + 1)
 
 
+# Of the largest value of a curve: the least that is drawn.
+_SHOWN = 1e-9
+
+
 def curves(axes: "Axes", lines: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, xlabel: str = "step") -> None:
     """Positive quantities on logarithmic scales: most happens in the first steps of a run."""
     for colour, (label, (x, y)) in zip(_COLOURS, lines.items(), strict=False):
         axes.loglog(x, y, color=colour, label=label)
+    # A batch in which all is zero has no loss: what matters lies within some digits of the largest.
+    largest = max((float(np.nanmax(y)) for _, y in lines.values() if len(y)), default=0.0)
+    if largest > 0:
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], _SHOWN * largest))
     axes.set_title(title)
     axes.set_xlabel(xlabel)
     axes.legend()
