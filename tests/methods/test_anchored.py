@@ -289,7 +289,7 @@ def test_noisy_data_that_made_the_prior_mean_are_not_counted_twice(monkeypatch):
     take = eqx.filter_jit(lambda p: p.step(p.batch(everything, small, jnp.asarray(0.0)), zero, jnp.asarray(0.0)))
     without = take(work.problem).values[:, 0]
     found = mean.prior_mean(setup, None)
-    assert found is not None
+    assert isinstance(found, mean.PriorMean)
     assert {22, 23, 24} < set(found.coarse.points) < set(range(25))
     work.take_mean(found)
     assert np.abs(np.asarray(work.problem.mean)[:, 0] - without).max() > 1e-4  # the mean is not the minimiser itself

@@ -21,6 +21,7 @@ from gpde.kernels.function import as_kernel
 from gpde.learning.learn import learn_on
 from gpde.learning.learned import Learned
 from gpde.machine import interrupts, memory
+from gpde.machine.room import make_room
 from gpde.machine.timing import CompileClock
 from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.methods.base import AbstractPredictor, Setup
@@ -79,6 +80,7 @@ def solve(
     `KeyboardInterrupt`, once, so that a loop of solves ends too.
     """
     interrupts.stop_if_pending()
+    make_room()
     require_double_precision("solve")
     if not isinstance(problem, Problem):
         raise ValueError(f"`solve`: the first argument must be a `gpde.Problem`, not {type(problem).__name__}.")

@@ -158,8 +158,9 @@ class Solution:
     def error_estimate(self) -> float:
         r"""About how far from the truth the solution is, in root mean square over the domain and all fields: how much a
         companion on twice the points would change it, and in larger runs from what is left of the equations at points that the
-        run did not use. It costs a step of twice the size; within a factor of five as a rule. A run whose equations do not hold
-        at its own points has none, and neither has a large one by mini-batches."""
+        run did not use; with noisy data, the root mean square of `std`. It costs a step of twice the size; within a factor of
+        five as a rule. What no number of points at hand can tell, as of a heat equation backwards in time, it does not see. A
+        run whose equations do not hold at its own points has none, and neither has a large one by mini-batches."""
         if self.result.outcome is Outcome.NOT_MET:
             raise ValueError(
                 "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing "

@@ -91,9 +91,9 @@ def global_unknowns(setup: Setup) -> list[str]:
     return [*setup.scalars, *(part.name for part in setup.collocation.parts if part.weights is not None)]
 
 
-def check_found(setup: Setup, mean: PriorMean | None) -> None:
+def check_found(setup: Setup, mean: PriorMean | str | None) -> None:
     """Raises `ValueError` where no mean was found and something is one for all points."""
-    if mean is None and (unknown := global_unknowns(setup)):
+    if not isinstance(mean, PriorMean) and (unknown := global_unknowns(setup)):
         raise ValueError(
             f"`MiniBatch`: {', '.join(unknown)} is found by the full GP on up to {_MOST_POINTS} of the points, which failed: "
             "its matrix is not positive definite, or an equation is not finite where it starts. Raise `nugget` or give "
@@ -112,8 +112,8 @@ def _amplitude(kernel: AbstractKernel) -> float:
     return float(kernel.amplitude)
 
 
-def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean | None:
-    """The full GP on few of the points, from given latent values of all or from its own start; None where it does not come to
+def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean | str:
+    """The full GP on few of the points, from given latent values of all or from its own start; words where it does not come to
     rest, or leaves the solution open."""
     collocation, needed = setup.collocation, bool(global_unknowns(setup))
     # Where data are noisy, or something is one for all points, how well values are known says nothing of the points' number.
@@ -124,11 +124,13 @@ def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean 
         if coarse is not None and coarse.settled:
             break
     if coarse is None or not (coarse.settled or needed):
-        return None
+        return f"the full GP on {num_points} of the points, which was to be the prior mean, did not come to rest: it is zero"
     if trusted:
         return PriorMean(coarse, _weight_by_residuals(setup, coarse))
     weight = _weight(setup, coarse)
-    return PriorMean(coarse, _TRUST * weight) if weight >= _LEAST_WEIGHT else None
+    if weight >= _LEAST_WEIGHT:
+        return PriorMean(coarse, _TRUST * weight)
+    return f"the full GP on {coarse.num_points} of the points is too rough to be the prior mean: it is zero"
 
 
 def _weight_by_residuals(setup: Setup, coarse: Coarse) -> float:

@@ -227,6 +227,8 @@ class MiniBatch(AbstractMethod):
         setup, table = work.setup, work.problem.table
         mean = prior_mean(setup, latent) if self._takes_mean(work) else None
         check_found(setup, mean)
+        if isinstance(mean, str):
+            mean, work.without_mean = None, mean
         if mean is not None:
             work.take_mean(mean)
         problem, num_seen, known = work.problem, 0, 0.0

@@ -13,7 +13,10 @@ def told(work: Work, state: State, nugget: float, first_weight: float | None, ri
         weight = "" if first_weight is None else f", from the proximal weight {first_weight:.1e}"
         notes.append(f"went on after {state.start.num_steps} earlier steps{weight}")
     if work.mean is not None:
-        notes.append(f"the prior mean is the full GP on {work.mean.coarse.num_points} of the points")
+        num, of = work.mean.coarse.num_points, work.problem.table.num_points
+        notes.append(f"the prior mean is the full GP on {'all' if num == of else f'{num} of the'} {of} points")
+    elif work.without_mean is not None:
+        notes.append(work.without_mean)
     if state.phase is not None and state.phase.ratio == 1 < rim_ratio:
         notes.append("batches went astray with rims held harder than cores: begun again with one weight for all of a batch")
     raised = np.asarray(state.raised)

@@ -29,7 +29,7 @@ _LARGEST_VALUE = 1e12
 class Work:
     """The problem that each step solves on its batch, the metric of the prior and where the points lie in it, the batches of
     nearest points (None where others are drawn) of all sets of points, coarse to fine, a memo of their factors, the way of
-    weights that raise themselves, and the coarse solution that is the prior mean."""
+    weights that raise themselves, and the coarse solution that is the prior mean, or why there is none."""
 
     setup: Setup
     problem: ProximalProblem
@@ -40,6 +40,7 @@ class Work:
     cache: FactorCache | None
     course: Course | None
     mean: PriorMean | None = None
+    without_mean: str | None = None
 
     def take_mean(self, mean: PriorMean) -> None:
         """Makes it the prior mean of all batches, whose factors do not depend on it."""
