@@ -138,6 +138,12 @@ def _scattered(
     return jnp.zeros(size + 1).at[index].set(values)[:size]
 
 
+@eqx.filter_jit
+def all_residuals(table: PointTable, values: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
+    r"""$f(z) - y$ at every point."""
+    return jax.vmap(table.residual)(jnp.arange(table.num_points), values)
+
+
 def table_operators(collocation: Collocation, *, carry_values: bool = False) -> tuple[LinearOperator, ...]:
     """The operators that a point has slots for; with `carry_values` the value of every field is one, and these come first."""
     operators = collocation.functionals.operators

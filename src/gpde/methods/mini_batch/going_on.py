@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gpde.collocation.point_table import all_residuals
 from gpde.equations.linear_operators import LinearOperator
 from gpde.functionals.functionals import Kernels
 from gpde.machine.arrays import on_device
@@ -74,12 +74,7 @@ class Resume(eqx.Module):
 
 
 def _residual(problem: ProximalProblem, values: Float[Array, "points operators"]) -> Float[np.ndarray, "equations points"]:
-    return np.asarray(_residuals(problem, values))
-
-
-@eqx.filter_jit
-def _residuals(problem: ProximalProblem, values: Float[Array, "points operators"]) -> Float[Array, "equations points"]:
-    return jax.vmap(problem.table.residual)(jnp.arange(problem.table.num_points), values).T
+    return np.asarray(all_residuals(problem.table, values)).T
 
 
 def _size_of_terms(problem: ProximalProblem, values: Float[Array, "points operators"]) -> float:

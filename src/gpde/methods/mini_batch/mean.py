@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gpde.collocation.point_table import PointTable, field_values, point_table
+from gpde.collocation.point_table import PointTable, all_residuals, field_values, point_table
 from gpde.functionals.functionals import Functionals, Kernels, prior_variances
 from gpde.kernels import AbstractKernel, Offset
 from gpde.machine.arrays import on_device
@@ -66,7 +66,7 @@ class PriorMean(NamedTuple):
 
     def weighed(self, table: PointTable, mean: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
         """What the mean leaves of noisy data that made it; zero elsewhere."""
-        left = np.asarray(_residuals(table, mean))
+        left = np.asarray(all_residuals(table, mean))
         own = np.isin(np.arange(table.num_points), self.coarse.points)
         return on_device(np.where(own[:, None] & (np.asarray(table.noise_variance) > 0) & np.isfinite(left), left, 0.0))
 
@@ -79,11 +79,6 @@ def _in_units(
     everything = jnp.arange(table.num_points)
     gradient = jax.vmap(table.gradient)(everything, values)
     return jax.vmap(table.residual)(everything, values), jnp.sum((gradient * unit[None, None]) ** 2, axis=-1)
-
-
-@eqx.filter_jit
-def _residuals(table: PointTable, values: Float[Array, "points operators"]) -> Float[Array, "points equations"]:
-    return jax.vmap(table.residual)(jnp.arange(table.num_points), values)
 
 
 def global_unknowns(setup: Setup) -> list[str]:
