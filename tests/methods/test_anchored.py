@@ -221,6 +221,11 @@ def test_the_full_gp_on_half_of_the_points_is_the_prior_mean_and_a_few_sweeps_co
     assert mini.result.outcome is Outcome.CONVERGED
     assert reached < 3 * best
     assert reached < 0.3 * coarse  # it is the batches that come near
+    # What they add is not counted as known: the variance is that of the process which made the mean.
+    assert np.all(mini.std(x) > 0.999 * full.std(x))
+    assert 190 < len(predictor.seen.points) < 210
+    own, of_full = (np.mean(np.abs(mini(x) - truth) <= 1.96 * std) for std in (mini.std(x), full.std(x)))
+    assert own > 3 * of_full  # the lengthscale is not the solution's, so that either is too small
     mini.save(tmp_path / "u.npz")
     np.testing.assert_array_equal(load(tmp_path / "u.npz")(x), mini(x))
 
@@ -279,7 +284,7 @@ def test_the_start_decides_which_of_two_solutions_is_found():
 
 def test_noisy_data_that_made_the_prior_mean_are_not_counted_twice(monkeypatch):
     # One batch of all points: with a mean that half of the equations and all data have made it has the same minimiser.
-    monkeypatch.setattr(mean, "_MOST_POINTS", 14)
+    monkeypatch.setattr(mean, "MOST_POINTS", 14)
     data = Observations(np.array([[0.3], [0.6], [0.9]]), np.array([0.5, -0.4, 0.1]), noise=0.1)
     problem = Problem(LINE.domain, {"interior": line}, observations=[data])  # nothing but data fixes the solution
     setup = Setup(collocate(problem, problem.sample(22, seed=3)), (Gaussian(0.2),), 1e-12)

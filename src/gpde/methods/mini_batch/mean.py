@@ -31,7 +31,7 @@ from gpde.methods.mini_batch.proximal import operator_scale
 from gpde.methods.representer import Representer
 
 # A share of the points, and how many at most: a full GP on these costs less than a sweep.
-_SHARE, _MOST_POINTS = 1 / 2, 1000
+SHARE, MOST_POINTS = 1 / 2, 1000
 # In units of the prior; what is left is for the batches to find.
 _TOLERANCE = 1e-6
 # At the least: what suits small batches may be too little for all points of a problem that data leave open.
@@ -90,7 +90,7 @@ def check_found(setup: Setup, mean: PriorMean | str | None) -> None:
     """Raises `ValueError` where no mean was found and something is one for all points."""
     if not isinstance(mean, PriorMean) and (unknown := global_unknowns(setup)):
         raise ValueError(
-            f"`MiniBatch`: {', '.join(unknown)} is found by the full GP on up to {_MOST_POINTS} of the points, which failed: "
+            f"`MiniBatch`: {', '.join(unknown)} is found by the full GP on up to {MOST_POINTS} of the points, which failed: "
             "its matrix is not positive definite, or an equation is not finite where it starts. Raise `nugget` or give "
             "`initial`."
         )
@@ -113,7 +113,7 @@ def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean 
     collocation, needed = setup.collocation, bool(global_unknowns(setup))
     # Where data are noisy, or something is one for all points, how well values are known says nothing of the points' number.
     trusted, coarse = needed or any(part.noisy for part in collocation.parts), None
-    num_points = min(_MOST_POINTS, int((1.0 if trusted else _SHARE) * collocation.num_points))
+    num_points = min(MOST_POINTS, int((1.0 if trusted else SHARE) * collocation.num_points))
     for nugget in _NUGGETS if trusted else _NUGGETS[:1]:
         coarse = coarse_start(setup, num_points, latent=latent, tolerance=_TOLERANCE, least_nugget=nugget, all_data=True)
         if coarse is not None and coarse.settled:

@@ -386,10 +386,9 @@ class MiniBatch(AbstractMethod):
         rows, batches = work.nearest_batches(self.batch_size)
         factors = work.cache.at(rho, rows) if work.cache is not None and rho == last else None
         weights = local_weights(problem, batches, rows.first, factors, values, rho, nugget, self.max_escalations)
-        places = work.metric, work.coordinates
         mean, average = (None, None) if work.mean is None else (work.mean.coarse.start, work.mean.of_averages(setup))
-        arguments = *places, batches, weights, mean, average, nugget, self.max_escalations
-        return LocalPredictor.of(problem, setup.kernels, values, *arguments)
+        arguments = work.metric, batches, weights, work.known_points(self.batch_size), mean, average, nugget
+        return LocalPredictor.of(problem, setup.kernels, values, *arguments, self.max_escalations)
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
         first = None if state.phase is not None else self.levels(work.setup, state.start)[0].weight

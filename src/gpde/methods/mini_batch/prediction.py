@@ -3,10 +3,11 @@ r"""Prediction from a batch of neighbours (Remark 2.2): no global system is ever
 For a point $x$ the batch is the one of the training point nearest to it, and the value is that of the batch's own function
 there (`local_functions.py`), whose weights are computed once, when the run ends, on top of the prior mean (`mean.py`).
 
-The variance is that of one Gaussian process which has seen the linearised equations at `seen` of the points, a thinned set of
-them, and nothing else. Conditioning on fewer equations never gives a smaller variance, so it is at least the full GP's, and
-equal to it where all points are seen. Where equations hold on average it is that of the process which made the prior mean: of
-points alone these can not be seen.
+The variance is that of one Gaussian process which has seen the linearised equations at `seen` of the points and nothing else:
+those that made the prior mean, or a thinned set of as many. What a single batch of all points reaches is the full GP, and it
+has seen all. Conditioning on fewer equations never gives a smaller variance, so it is at least the full GP's: batches come near
+to that, but how near no batch can tell, and what they add to the mean is not counted. Where equations hold on average it is
+that of the process which made the mean: of points alone these can not be seen.
 """
 
 import functools
@@ -29,12 +30,8 @@ from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractPredictor
 from gpde.methods.mini_batch.local_functions import evaluated
 from gpde.methods.mini_batch.proximal import ProximalProblem
-from gpde.methods.mini_batch.rungs import coarser_points
 from gpde.methods.representer import Representer, in_chunks
 from gpde.methods.start import Start
-
-# Points whose equations the variance is conditioned on, at most.
-MOST_SEEN = 1000
 
 
 class Seen(eqx.Module):
@@ -109,9 +106,9 @@ class LocalPredictor(AbstractPredictor):
         prior: Kernels,
         values: Float[Array, "points operators"],
         metric: Metric,
-        coordinates: Float[np.ndarray, "points coordinates"],
         batches: Int[np.ndarray, "batches batch"],
         weights: Float[np.ndarray, "batches operators batch"],
+        seen: Int[np.ndarray, " seen"],
         mean: Start | None,
         average: Representer | None,
         nugget: float,
@@ -119,9 +116,7 @@ class LocalPredictor(AbstractPredictor):
     ) -> "LocalPredictor":
         """The predictor of local functions, of a run that has reached `values`. The kernels of batches may be narrower
         than those of the `prior`: they leave scalars where its mean has them."""
-        table, everything = problem.table, np.arange(len(values))
-        few = len(everything) <= MOST_SEEN
-        seen = everything if few else coarser_points(coordinates, np.asarray(table.part), MOST_SEEN)
+        table = problem.table
         return cls(
             prior=prior,
             kernels=problem.kernels,

@@ -13,10 +13,10 @@ from gpde.machine.arrays import on_device
 from gpde.methods.base import Setup
 from gpde.methods.mini_batch.factor_cache import BatchRange, FactorCache
 from gpde.methods.mini_batch.going_on import Earlier
-from gpde.methods.mini_batch.mean import PriorMean
+from gpde.methods.mini_batch.mean import MOST_POINTS, SHARE, PriorMean
 from gpde.methods.mini_batch.proximal import Anchors, ProximalProblem
 from gpde.methods.mini_batch.raising import Course, Phase
-from gpde.methods.mini_batch.rungs import Rung, rungs
+from gpde.methods.mini_batch.rungs import Rung, coarser_points, rungs
 from gpde.outcomes import Outcome
 
 # Of the prior variance of an equation: what is left of one that cannot be eliminated.
@@ -81,6 +81,15 @@ class Work:
             return rows, np.asarray(self.batches)[rows.first : rows.first + rows.num]
         (rung,), batches = rungs(self.coordinates, np.asarray(self.problem.table.part), batch_size, nested=False)
         return rung.rows, batches
+
+    def known_points(self, batch_size: int) -> Int[np.ndarray, " seen"]:
+        """Points whose equations the solution is sure to have met as one Gaussian process would."""
+        table = self.problem.table
+        if batch_size >= table.num_points:
+            return np.arange(table.num_points)
+        if self.mean is not None:
+            return self.mean.coarse.points
+        return coarser_points(self.coordinates, np.asarray(table.part), min(MOST_POINTS, int(SHARE * table.num_points)))
 
     def failure(self, values: Float[Array, "points operators"]) -> Outcome | None:
         """How a run with these values ends, if they are none to go on from."""
