@@ -135,4 +135,5 @@ def num_kept(num_batches: int, size: int, budget_mb: float | int | None) -> int:
     else:
         # While factors are made there are two copies of them, so that this share is half of what is free.
         budget = _MEMORY_SHARE * min(memory.total_bytes(), memory.available())
-    return min(num_batches, int(budget // (2 * 8 * size**2)))
+    # Two factors, and beside them a few numbers for every functional.
+    return min(num_batches, int(budget // (2 * 8 * size * (size + 1))))

@@ -38,8 +38,8 @@ _TOLERANCE = 1e-6
 _NUGGETS = (0.0, 1e-10, 1e-8, 1e-6)
 # Points at which it is asked how well a coarse solution is known.
 _NUM_PROBES = 200
-# What it must weigh to be the mean: on points too few for the kernel it is rough, and worse than none. What rounding leaves.
-_LEAST_WEIGHT, _LARGEST_WEIGHT = 1e6, 1e12
+# What rounding leaves.
+_LARGEST_WEIGHT = 1e12
 # What a mean that all points have made weighs: nothing is left to the batches.
 _OF_ALL_POINTS = 1e14
 # The prior may take the solution for smoother than it is, and the mean for better.
@@ -109,7 +109,7 @@ def _amplitude(kernel: AbstractKernel) -> float:
 
 def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean | str:
     """The full GP on few of the points, from given latent values of all or from its own start; words where it does not come to
-    rest, or leaves the solution open."""
+    rest."""
     collocation, needed = setup.collocation, bool(global_unknowns(setup))
     # Where data are noisy, or something is one for all points, how well values are known says nothing of the points' number.
     trusted, coarse = needed or any(part.noisy for part in collocation.parts), None
@@ -120,12 +120,7 @@ def prior_mean(setup: Setup, latent: Float[Array, " size"] | None) -> PriorMean 
             break
     if coarse is None or not (coarse.settled or needed):
         return f"the full GP on {num_points} of the points, which was to be the prior mean, did not come to rest: it is zero"
-    if trusted:
-        return PriorMean(coarse, _weight_by_residuals(setup, coarse))
-    weight = _weight(setup, coarse)
-    if weight >= _LEAST_WEIGHT:
-        return PriorMean(coarse, _TRUST * weight)
-    return f"the full GP on {coarse.num_points} of the points is too rough to be the prior mean: it is zero"
+    return PriorMean(coarse, _weight_by_residuals(setup, coarse) if trusted else _TRUST * _weight(setup, coarse))
 
 
 def _weight_by_residuals(setup: Setup, coarse: Coarse) -> float:

@@ -293,6 +293,7 @@ class MiniBatch(AbstractMethod):
                     rung, here = work.course.rung(phase), work.course.rows(phase, state.seed)
                 else:
                     rung, here = (work.rungs or (None,))[-1], rows[start - first :]
+                factors = None  # those of the weight before are freed while their successors are made
                 factors = None if work.cache is None or rung is None else work.cache.at(weight, rung.rows)
                 steps, num_groups = plan(table, here[: stop - start], self.parallel_batches, size)
                 progress = take_steps(
