@@ -176,21 +176,32 @@ def test_batch_sizes_of_the_elliptic_equation_are_those_of_the_papers_figure():
     assert settings.num_interior + settings.num_boundary == 1200
 
 
-def test_continuation_goes_on_from_the_viscosity_before():
+def test_continuation_goes_on_from_the_viscosity_before(monkeypatch):
     settings = continuation.Settings(num_interior=60, num_boundary=30, batch_size=12, num_steps=30, viscosities=(0.3, 0.2))
+    asked = []
+
+    def full_gp(problem, *, method, initial=None, **arguments):
+        """Who starts where is what counts here: all by the full GP, with losses as batches would have them."""
+        found = solve(problem, method=FullBatch(), initial=initial, **arguments)
+        found = dataclasses.replace(found, history=[{"averaged_losses": np.arange(1.0, 31.0)}])
+        asked.append((method, initial, found))
+        return found
+
+    monkeypatch.setattr(continuation, "solve", full_gp)
     numbers = continuation.run(settings, 1, unwatched).numbers
     told = ["ν = 0.3", "ν = 0.2, from the one before", "ν = 0.2, from its own start", "ν = 0.2, full GP"]
     assert list(numbers["runs"]) == told
-    losses = {label: run["averaged_losses"] for label, run in numbers["runs"].items()}
-    # A start that knows the solution at another viscosity is another start.
-    assert losses["ν = 0.2, from the one before"] != losses["ν = 0.2, from its own start"]
-    problem = get("burgers").build(viscosity=0.2)
-    full = solve(problem, num_interior=60, num_boundary=30, seed=1, method=FullBatch())
-    grid = error_points(problem)
-    truth = reference_values(problem, grid)
-    assert truth is not None
-    expected = np.abs(full(grid) - truth[:, 0]).max()
-    assert numbers["runs"]["ν = 0.2, full GP"]["errors"]["linf"] == pytest.approx(expected, rel=1e-6)
+    methods, starts, solutions = zip(*asked, strict=True)
+    assert methods[:3] == (MiniBatch(batch_size=12, num_steps=30, max_inner_steps=100),) * 3
+    assert isinstance(methods[3], FullBatch)
+    assert starts[0] is starts[2] is starts[3] is None
+    assert starts[1] is solutions[0]
+    for viscosity, label, found in zip((0.3, 0.2, 0.2, 0.2), told, solutions, strict=True):
+        problem = get("burgers").build(viscosity=viscosity)
+        truth = reference_values(problem, grid := error_points(problem))
+        assert truth is not None
+        expected = np.abs(found(grid) - truth[:, 0]).max()
+        assert numbers["runs"][label]["errors"]["linf"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_errors_at_points_are_those_of_the_latent_values_u():

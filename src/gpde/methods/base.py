@@ -23,6 +23,8 @@ Info = dict[str, Any]
 Kept = TypeVar("Kept")
 # What predictors keep, by their identity.
 _KEPT: dict[int, Any] = {}
+# Between these, numbers of points to predict at are rounded up to powers of two.
+_LEAST_ROUNDED, _MOST_ROUNDED = 64, 1024
 
 
 class Setup(eqx.Module):
@@ -51,13 +53,13 @@ class AbstractPredictor(eqx.Module):
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         r"""$(L_k u)(x_i)$."""
-        return _finite("the solution", self.raw_values(operators, points))
+        return _finite("the solution", _at_round_number(self.raw_values, operators, points))
 
     def variances(
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         r"""The conditional variance of $(L_k u)(x_i)$ for the problem linearised at the solution."""
-        return _finite("`std`", self.raw_variances(operators, points))
+        return _finite("`std`", _at_round_number(self.raw_variances, operators, points))
 
     def once(self, compute: Callable[[], Kept]) -> Kept:
         """What `compute` gives: computed at the first call for this predictor, and kept beside it as long as it lives. It is
@@ -79,6 +81,19 @@ class AbstractPredictor(eqx.Module):
         self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
     ) -> Float[np.ndarray, "points operators"]:
         """`variances` as they come, NaN where a factorisation failed."""
+
+
+def _at_round_number(
+    evaluate: Callable[..., Float[np.ndarray, "more operators"]],
+    operators: Sequence[LinearOperator],
+    points: Float[np.ndarray, "points dim"],
+) -> Float[np.ndarray, "points operators"]:
+    """Few points are evaluated as a power of two of them, the last one repeated: another number of points compiles nothing."""
+    num = len(points)
+    if not 0 < num <= _MOST_ROUNDED:
+        return evaluate(operators, points)
+    rounded = max(_LEAST_ROUNDED, 1 << (num - 1).bit_length())
+    return evaluate(operators, np.concatenate([points, np.repeat(points[-1:], rounded - num, axis=0)]))[:num]
 
 
 def _finite(what: str, numbers: Float[np.ndarray, "points operators"]) -> Float[np.ndarray, "points operators"]:

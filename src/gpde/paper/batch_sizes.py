@@ -143,7 +143,7 @@ def _realized(
     return Realizations(
         metric,
         size,
-        method.max_steps,
+        max(solution.result.num_steps for solution, _ in runs),
         np.stack([loss[:fewest] for loss in losses]),
         np.stack([error for _, error in runs]),
         sum(solution.seconds.run for solution, _ in runs),
