@@ -152,7 +152,7 @@ def test_the_last_look_goes_downhill_until_nothing_helps():
     batch = patches_of(x, np.tile([1.0, 0.0], (30, 1)), rhs)
     shape = Shape((gpde.Gaussian([0.02]),), 1, every_amplitude=False)
     limits = Limits(np.log([0.001]), np.log([10.0]))
-    tried = polish(shape, shape.theta, batch, 1e-8, limits, max_tries=30)
+    tried = polish(shape, [shape.theta], batch, 1e-8, limits, max_tries=30)
     best = min(tried, key=lambda t: t.score)
     around = [
         float(scores(shape, jnp.asarray(best.theta + d)[None], batch, jnp.asarray(1e-8))[0][0]) for d in np.log([0.7, 1.4])
