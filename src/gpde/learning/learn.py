@@ -3,7 +3,9 @@
 Patches are taken as the method will use them. A method of patches sees a kernel through sixty neighbouring points, and there a
 front is as good as straight: what the likelihood of patches prefers is what it solves best with. The full GP has to carry one
 kernel through all of the domain at once, and a front in it costs norm: its lengthscales are looked at once more with a
-likelihood of all points together, or of a thousand of them.
+likelihood of all points together. Fewer of them prefer longer lengthscales, at which all of them drown in the nugget, and so do
+equations linearised at a solution that is wrong by some percent: the points of the rough solve are asked first, which costs an
+eighth, and each time that lengthscales have moved the equations are linearised anew.
 """
 
 import time
@@ -81,13 +83,14 @@ def _learned(
         rows.append({"stage": f"round {round_}, {stage}", "kernel": text, "score": best.score, "tried": len(tried)})
 
     whole = isinstance(method, FullBatch) or collocation.num_points <= _FEW_POINTS
+    # Where all points are asked in the end, patches only tell where to look, and what amplitudes there are.
+    by_gradients = not whole or len(theta) > shape.num_lengthscales
     rough, batches, round_ = None, [], 0
     while round_ < _MAX_ROUNDS:
         round_ += 1
         current = shape.at(jnp.asarray(theta))
         rough = equations.solved(current, rough)
-        # For the full GP patches only tell where to look.
-        patches = equations.patches(current, rough, _BATCH if whole else _NUM_PATCHES)
+        patches = equations.patches(current, rough, _NUM_PATCHES if by_gradients else _BATCH)
         size = min(_BATCH, len(patches))
         # Neighbours in the list are neighbours in the domain: each batch takes some from everywhere.
         batches = [patches[np.arange(len(patches))[k :: len(patches) // size][:size]] for k in range(len(patches) // size)]
@@ -97,7 +100,7 @@ def _learned(
         if not np.isfinite(start.score):
             break
         reached = start.theta
-        if not whole:
+        if by_gradients:
             descended = descend(
                 shape, start.theta, patches, nugget, limits, num_steps=_NUM_STEPS, batch_size=size, seed=seed + round_
             )
