@@ -10,7 +10,7 @@ import pytest
 import gpde
 from gpde.learning.learned import Learning
 from gpde.learning.likelihood import Patches, scores
-from gpde.learning.search import Limits, polish
+from gpde.learning.search import Limits, _directions, polish
 from gpde.learning.shape import Shape, scaled
 
 VALUE, SECOND = ((0, (((0,), 1.0),)),), ((0, (((2,), 1.0),)),)
@@ -152,13 +152,71 @@ def test_the_last_look_goes_downhill_until_nothing_helps():
     batch = patches_of(x, np.tile([1.0, 0.0], (30, 1)), rhs)
     shape = Shape((gpde.Gaussian([0.02]),), 1, every_amplitude=False)
     limits = Limits(np.log([0.001]), np.log([10.0]))
-    tried = polish(shape, shape.theta, batch, 1e-8, limits, max_tries=30)
+    tried = polish(shape, [shape.theta], batch, 1e-8, limits, max_tries=30)
     best = min(tried, key=lambda t: t.score)
     around = [
         float(scores(shape, jnp.asarray(best.theta + d)[None], batch, jnp.asarray(1e-8))[0][0]) for d in np.log([0.7, 1.4])
     ]
     assert best.score < tried[0].score
     assert best.score <= min(around) + 1e-6
+
+
+def test_of_several_starts_the_last_look_goes_on_from_the_best():
+    x = np.linspace(0, 1, 30)
+    batch = patches_of(x, np.tile([1.0, 0.0], (30, 1)), np.sin(9 * x))
+    shape = Shape((gpde.Gaussian([0.02]),), 1, every_amplitude=False)
+    limits = Limits(np.log([0.001]), np.log([10.0]))
+    near = np.log([0.3])
+    tried = polish(shape, [shape.theta, near], batch, 1e-8, limits, max_tries=1)
+    assert [t.theta[0] for t in tried[:2]] == [shape.theta[0], near[0]]
+    assert tried[1].score < tried[0].score
+    assert abs(tried[2].theta[0] - near[0]) < np.log(2.0)
+
+
+def test_a_score_that_another_linearisation_left_as_it_was_needs_no_other_look():
+    x = np.linspace(0, 1, 30)
+    batch = patches_of(x, np.tile([1.0, 0.0], (30, 1)), np.sin(9 * x))
+    shape = Shape((gpde.Gaussian([0.1]),), 1, every_amplitude=False)
+    limits = Limits(np.log([0.001]), np.log([10.0]))
+    (first, *_) = polish(shape, [shape.theta], batch, 1e-8, limits, max_tries=5)
+    assert len(polish(shape, [shape.theta], batch, 1e-8, limits, 5, before=first.score + 0.01)) == 1
+    assert len(polish(shape, [shape.theta], batch, 1e-8, limits, 5, before=first.score + 1.0)) == 6
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 4])
+def test_the_last_look_asks_in_every_direction_and_its_opposite_and_leaves_amplitudes_alone(num: int):
+    directions = np.array(_directions(num + 2, num))
+    assert np.linalg.matrix_rank(directions) == num
+    assert np.all(directions[:, num:] == 0)
+    assert {tuple(np.round(d, 12) + 0.0) for d in directions} == {tuple(np.round(-d, 12) + 0.0) for d in directions}
+    assert len({tuple(np.round(d, 12)) for d in directions}) == len(directions)
+
+
+def test_the_full_gp_learns_from_all_points_that_it_solves_on():
+    def front(x: Any) -> Any:
+        return jnp.tanh(x[0] / 0.04)
+
+    def value(u: Any, x: Any) -> Any:
+        return u(x) - front(x)
+
+    problem = gpde.Problem(gpde.Box(-1.0, 1.0), {"interior": value, "boundary": value})
+    numbers: dict[str, Any] = {"num_interior": 700, "num_boundary": 2}
+    learning = gpde.learn(problem, gpde.Gaussian([0.5]), method=gpde.FullBatch(), nugget=1e-10, **numbers)
+    assert isinstance(learning.kernel, gpde.Gaussian)
+    learned = float(learning.kernel.lengthscale[0])
+    x = np.concatenate([each[:, 0] for each in problem.sample(**numbers, seed=0).values()])
+    rhs = np.tanh(x / 0.04)
+
+    def negative_log_likelihood(lengthscale: float) -> float:
+        covariance = dense_covariance(x, np.tile([1.0, 0.0], (len(x), 1)), lengthscale) + 1e-10 * np.eye(len(x))
+        dual = np.linalg.solve(covariance, rhs)
+        unmet = np.sum((1e-10 * dual) ** 2) / np.sum(rhs**2)
+        quadratic = 0.5 * np.log(rhs @ dual / len(x)) + np.log1p(unmet / 1e-6)
+        return float(quadratic + 0.5 * np.linalg.slogdet(covariance)[1] / len(x))
+
+    found, *around = [negative_log_likelihood(factor * learned) for factor in (1.0, 0.7, 1.4)]
+    assert learning.score == pytest.approx(found, rel=1e-4)
+    assert found < min(around)
 
 
 def test_a_field_is_made_larger_by_all_amplitudes_of_its_sum():

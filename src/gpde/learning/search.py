@@ -1,5 +1,6 @@
 """The search for a kernel: a coarse scan, stochastic gradients on a few patches at a time, a last look at larger batches."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -20,15 +21,19 @@ _FIELDS = np.log(10.0) * np.array([[-4.0, -2.0, 2.0, 4.0], [-2.0, -1.0, 1.0, 2.0
 _DIFFERENCE = 0.02
 # Of the last look: factors on lengthscales, until none of them helps.
 _POLISH = np.log(1.4)
-_SHORTER = np.array([1.0, 1 / 4, 1 / 16, 1 / 64])
+_SHORTER = np.array([1 / 4, 1 / 16, 1 / 64])
+# Scores that differ by less say the same of a kernel: its neighbours by the factor above differ by a tenth or more.
+_SAME = 0.05
 
 
 class Tried(NamedTuple):
-    """A kernel that the search looked at: in which stage, its numbers, its negative log likelihood per equation."""
+    """A kernel that the search looked at: in which stage, its numbers, its negative log likelihood per equation and the
+    amplitude that goes with it."""
 
     stage: str
     theta: Float[np.ndarray, " parameters"]
     score: float
+    amplitude: float = 1.0
 
 
 # In units of the domain: where learning starts by default, and how far lengthscales may grow.
@@ -76,8 +81,10 @@ def scan(shape: Shape, theta: Float[np.ndarray, " parameters"], patches: Patches
     if num > 1:
         steps = np.concatenate([step * np.eye(len(theta))[:num] for step in _SINGLE])
         for _ in range(_NUM_SWEEPS):
-            best = min(tried, key=lambda t: t.score)
+            best, known = min(tried, key=lambda t: t.score), len(tried)
             tried += _evaluate("scan", shape, limits.clip(best.theta + steps), patches, nugget)
+            if min(t.score for t in tried[known:]) >= best.score:
+                break
     return tried
 
 
@@ -118,51 +125,69 @@ def descend(
 
 def polish(
     shape: Shape,
-    theta: Float[np.ndarray, " parameters"],
+    starts: Sequence[Float[np.ndarray, " parameters"]],
     batch: Patches,
     nugget: float,
     limits: Limits,
     max_tries: int,
-    few: Patches | None = None,
+    before: float | None = None,
+    *,
+    shorter: bool = False,
 ) -> list[Tried]:
-    """All lengthscales, then those of each coordinate, by the same factor as long as that helps.
+    """From the best of several starts: the lengthscale of each coordinate, all of them, and one against the others, by the same
+    factor as long as that helps, then by its root.
 
-    Patches that see one end of the domain may take a solution for flat: `few` points of all of it, enough for that, are asked
-    about much shorter ones first.
+    Patches that see one end of the domain may take a solution for flat: with `shorter` the first start is asked about much
+    shorter lengthscales too. Where the score is what it was `before`, with another linearisation, nothing else is tried.
     """
     num = shape.num_lengthscales
-    every = np.zeros(len(theta))
+    every = np.zeros(len(starts[0]))
     every[:num] = 1.0
-    directions = [sign * d for d in (every, *(np.eye(len(theta))[:num] if num > 1 else [])) for sign in (-1.0, 1.0)]
-    starts = limits.clip(theta + np.log(_SHORTER)[:, None] * every)
-    coarse = _evaluate("all points", shape, starts, batch if few is None else few, nugget)
-    start = min(coarse, key=lambda t: t.score)
-    tried = coarse if few is None else _evaluate("all points", shape, start.theta[None], batch, nugget)
+    more = [starts[0] + factor * every for factor in np.log(_SHORTER)] if shorter else []
+    tried = _evaluate("all points", shape, limits.clip(_distinct([*starts, *more])), batch, nugget)
     best = min(tried, key=lambda t: t.score)
+    if before is not None and abs(best.score - before) < _SAME:
+        return tried
+    directions, step = _directions(len(every), num), _POLISH
     failed, max_tries = 0, max_tries + len(tried)
-    while directions and failed < len(directions) and len(tried) < max_tries:
-        step = _POLISH * directions[failed]
-        found = _evaluate("all points", shape, limits.clip(best.theta + step)[None], batch, nugget)[0]
-        tried.append(found)
-        if found.score < best.score:
+    while len(tried) < max_tries:
+        if failed == len(directions):
+            if step < _POLISH:
+                break
+            directions, failed, step = _directions(len(every), num), 0, _POLISH / 2
+        new = limits.clip(best.theta + step * directions[failed])
+        if any(np.allclose(new, t.theta) for t in tried):
+            failed += 1
+            continue
+        tried += _evaluate("all points", shape, new[None], batch, nugget)
+        if tried[-1].score < best.score:
             # What helped goes on to be tried first, and its opposite last.
             ahead = directions.pop(failed)
             directions = [ahead, *[d for d in directions if not np.array_equal(d, -ahead)], -ahead]
-            best, failed = found, 0
+            best, failed = tried[-1], 0
         else:
             failed += 1
     return tried
 
 
+def _distinct(thetas: Sequence[Float[np.ndarray, " parameters"]]) -> Float[np.ndarray, "some parameters"]:
+    return np.stack([t for i, t in enumerate(thetas) if not any(np.allclose(t, other) for other in thetas[:i])])
+
+
+def _directions(num_parameters: int, num: int) -> list[Float[np.ndarray, " parameters"]]:
+    """Single lengthscales; all together; one longer and the others shorter, so that as many points as before see each other,
+    along which a likelihood changes least. Shorter ones first: what fewer points preferred was longer."""
+    single, every = np.eye(num_parameters)[:num], np.eye(num_parameters)[:num].sum(axis=0)
+    if num == 1:
+        return [-every, every]
+    against = [(num * one - every) / (num - 1) for one in (single[:1] if num == 2 else single)]
+    return [*(-single), *single, -every, every, *against, *(-a for a in against)]
+
+
 def scored(shape: Shape, theta: Float[np.ndarray, " parameters"], batches: list[Patches], nugget: float) -> tuple[float, float]:
     """Score and amplitude of one kernel over several batches."""
-    found = []
-    for patches in batches:
-        width = 1 if len(patches) == 1 else 2 * len(theta)
-        score, amplitude = scores(shape, jnp.asarray(np.tile(theta, (width, 1))), patches, jnp.asarray(nugget))
-        found.append((float(score[0]), float(amplitude[0])))
-    numbers = np.asarray(found)
-    return float(np.mean(numbers[:, 0])), float(np.sqrt(np.mean(numbers[:, 1] ** 2)))
+    found = [_evaluate("gradient", shape, theta[None], patches, nugget)[0] for patches in batches]
+    return float(np.mean([t.score for t in found])), float(np.sqrt(np.mean([t.amplitude**2 for t in found])))
 
 
 def _evaluate(
@@ -172,7 +197,7 @@ def _evaluate(
     width = 1 if stage == "all points" else 2 * thetas.shape[1]
     padded = np.concatenate([thetas, np.repeat(thetas[-1:], -len(thetas) % width, axis=0)])
     found = [
-        np.asarray(scores(shape, jnp.asarray(padded[first : first + width]), patches, jnp.asarray(nugget))[0])
+        np.stack(scores(shape, jnp.asarray(padded[first : first + width]), patches, jnp.asarray(nugget)), axis=1)
         for first in range(0, len(padded), width)
     ]
-    return [Tried(stage, theta, float(score)) for theta, score in zip(thetas, np.concatenate(found), strict=False)]
+    return [Tried(stage, theta, *map(float, numbers)) for theta, numbers in zip(thetas, np.concatenate(found), strict=False)]
