@@ -1,5 +1,6 @@
 """The benchmarks run; how fast is for `gpde bench` to say."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -47,15 +48,36 @@ def command_in_this_process(command, environment):
     return subprocess.CompletedProcess(command, finished.exit_code, finished.stdout, finished.stderr)
 
 
+def report_in_proportion(command, environment):
+    """Stands for the process of a `gpde` command, and tells of time and memory in proportion to its points and their square."""
+    num_points = int(command[command.index("--num-interior") + 1])
+    told = {
+        "num_points": num_points,
+        "seconds": dict.fromkeys(bench_clock.PARTS, num_points / 100),
+        "peak_memory_mb": num_points**2,
+        "errors": {"linf": 1e-3},
+        "history": {"num_steps": 4},
+    }
+    return subprocess.CompletedProcess(command, 0, json.dumps(told), "")
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_benchmark_prints_its_table(name, tmp_path, monkeypatch):
     # Elsewhere each is a process of its own: `tests/cli/test_cli.py` asks for the report of one.
-    monkeypatch.setattr(commands, "run_process", command_in_this_process)
+    stand_in = report_in_proportion if name in ("scaling", "clock") else command_in_this_process
+    monkeypatch.setattr(commands, "run_process", stand_in)
     finished = run("bench", name, "--quick", "--output", tmp_path)
     assert finished.exit_code == 0, finished.stderr
     assert f"───── {name}: {BENCHMARKS[name]}" in finished.stdout
     assert TABLES[name] in finished.stdout
     assert {file.name for file in tmp_path.iterdir()} == {name + end for end in (".png", ".json") if name in DRAWN}
+
+
+def test_exponents_of_growth_are_those_of_what_was_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "run_process", report_in_proportion)
+    assert run("bench", "scaling", "--quick", "--output", tmp_path).exit_code == 0
+    numbers = json.loads((tmp_path / "scaling.json").read_text(encoding="utf-8"))
+    assert numbers["exponents"] == pytest.approx({"seconds": 1.0, "memory_mb": 2.0})
 
 
 def test_several_benchmarks_run_in_the_order_of_the_list(monkeypatch):

@@ -1,9 +1,9 @@
 """Consensus with the Schwarz solver on the elliptic problem from 10⁴ to 10⁵ points, the patch density held fixed."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -47,10 +47,8 @@ def main(quick: bool = False) -> Drawn:
 
 def slope(rows: Sequence[Row], key: str) -> float:
     """The exponent of growth, by least squares in logarithms."""
-    x = [math.log(row["num_points"]) for row in rows]
-    y = [math.log(row[key]) for row in rows]
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+    points, found = ([row[each] for row in rows] for each in ("num_points", key))
+    return float(np.polyfit(np.log(points), np.log(found), 1)[0])
 
 
 def draw(axes: Any, rows: Sequence[Row], exponents: dict[str, float]) -> None:
