@@ -358,8 +358,8 @@ class Failing(AbstractLinearSolver):
 
 
 def test_a_system_that_is_not_definite_ends_the_run_with_the_right_advice():
-    method = Consensus(batch_size=20, linear_solver=Failing())
-    solution = gpde.solve(SQUARE, gpde.Gaussian(0.4), num_interior=40, num_boundary=20, method=method, nugget=1e-10)
+    method = Consensus(batch_size=40, linear_solver=Failing())
+    solution = gpde.solve(SQUARE, gpde.Gaussian(0.4), num_interior=150, num_boundary=60, method=method, nugget=1e-12)
     assert solution.result.failed
     assert "Raise `nugget`" in str(solution.result)
     assert np.isfinite(solution(GRID)).all()
@@ -368,10 +368,10 @@ def test_a_system_that_is_not_definite_ends_the_run_with_the_right_advice():
 
 
 def test_the_iteration_takes_over_where_the_factor_would_be_large_unless_one_is_named(monkeypatch):
-    settings = {"kernel": gpde.Gaussian(0.4), "num_interior": 40, "num_boundary": 20, "nugget": 1e-10}
+    settings = {"kernel": gpde.Gaussian(0.4), "num_interior": 150, "num_boundary": 60, "nugget": 1e-12}
 
     def solvers(name):
-        solution = gpde.solve(SQUARE, method=Consensus(batch_size=20, linear_solver=name), **settings)
+        solution = gpde.solve(SQUARE, method=Consensus(batch_size=40, linear_solver=name), **settings)
         assert isinstance(solution.predictor, BlendedPatches)
         return solution.history[-1]["linear_solver"], solution.predictor.linear_solver.name
 
