@@ -207,24 +207,36 @@ def gram(kernel, operators, points):
 AUTODIFF = ("function", "product that is not stationary")
 # These take up to half a minute to compile.
 SLOW = [("product", 2), ("product", 3)]
+# In space one of each kind is looked at on every run: the others are made of the same derivatives of $|x - y|^2$, and differ in
+# a function of one number that lines and planes show as well.
+IN_SPACE = ("gaussian", "matern 2.5", "matern 5.5", "periodic matern", *AUTODIFF)
 
 
-@pytest.mark.parametrize(("name", "dim"), [(name, dim) for name in CASES for dim in (1, 2, 3) if (name, dim) not in SLOW])
+def in_dimensions(names):
+    cases = [(name, dim) for name in names for dim in (1, 2, 3) if (name, dim) not in SLOW]
+    return [
+        pytest.param(name, dim, marks=[pytest.mark.slow] if dim == 3 and name not in IN_SPACE else []) for name, dim in cases
+    ]
+
+
+@pytest.mark.parametrize(("name", "dim"), in_dimensions(CASES))
 def test_derivatives_of_a_kernel_are_those_of_its_formula(name, dim):
     n = CASES[name].highest
-    in_space = ((1, 0), (1, 2)) if name in AUTODIFF else ((4, 0), (n, n))  # where compiling takes longest
-    check_derivatives(name, dim, in_space if dim == 3 else ((0, 0), (1, 0), (1, 2), (4, 0), (n, n)))
+    orders = {1: ((0, 0), (1, 0), (1, 2), (4, 0), (n, n)), 2: ((0, 0), (1, 0), (1, 2), (4, 0), (n, n)), 3: ((4, 0), (n, n))}
+    if name in AUTODIFF:  # where compiling takes longest
+        orders |= {2: ((0, 0), (1, 0), (1, 2), (n, n)), 3: ((1, 0), (1, 2))}
+    check_derivatives(name, dim, orders[dim])
 
 
 @pytest.mark.parametrize(("name", "dim"), SLOW)
 def test_low_derivatives_of_a_product_are_those_of_its_formula(name, dim):
-    check_derivatives(name, dim, ((1, 0), (1, 2), (2, 2)))
+    check_derivatives(name, dim, ((1, 0), (1, 2), (2, 2)) if dim == 2 else ((1, 0), (1, 2)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dim"), SLOW)
 def test_high_derivatives_of_a_product_are_those_of_its_formula(name, dim):
-    check_derivatives(name, dim, ((4, 0), (4, 4)))
+    check_derivatives(name, dim, ((2, 2), (4, 0), (4, 4)))
 
 
 def check_derivatives(name, dim, orders):
@@ -246,8 +258,8 @@ def check_derivatives(name, dim, orders):
 def test_operators_with_several_terms_act_on_both_arguments():
     scales, points = jnp.array([0.3, 0.5]), jnp.array([[0.1, 0.7], [0.35, 0.2]])
     block = jax.jit(gram, static_argnums=1)
-    expected = block(FunctionKernel(Partial(bell_curve, scales)), (LAPLACIAN, HEAT, MIXED), points)
-    assert jnp.allclose(block(Gaussian(scales), (LAPLACIAN, HEAT, MIXED), points), expected, rtol=1e-12, atol=1e-12)
+    expected = block(FunctionKernel(Partial(bell_curve, scales)), (HEAT, MIXED), points)
+    np.testing.assert_allclose(block(Gaussian(scales), (HEAT, MIXED), points), expected, rtol=1e-12, atol=1e-12)
 
 
 def moment(gamma, scales, profile):
@@ -302,23 +314,23 @@ def test_a_periodic_kernel_on_the_diagonal_knows_its_circumference(make, profile
 
 
 KERNELS = {
-    "gaussian": Gaussian((0.3, 0.4), amplitude=2.0),
-    "matern": Matern(5 / 2, 0.3),
-    "periodic": Matern(7 / 2, 0.3, period={1: 1.0}),
-    "sum": Gaussian(0.3) + Matern(5 / 2, (0.2, 0.5)),
-    "product": Gaussian(0.3) * Matern(5 / 2, (0.2, 0.5)),
-    "not stationary": FunctionKernel(linear) * Matern(5 / 2, 0.3),
+    "gaussian": (Gaussian((0.3, 0.4), amplitude=2.0), LAPLACIAN),
+    "matern": (Matern(5 / 2, 0.3), LAPLACIAN),
+    "periodic": (Matern(7 / 2, 0.3, period={1: 1.0}), LAPLACIAN),
+    "sum": (Gaussian(0.3) + Matern(5 / 2, (0.2, 0.5)), LAPLACIAN),
+    "product": (Gaussian(0.3) * Matern(5 / 2, (0.2, 0.5)), VALUE),
+    "not stationary": (FunctionKernel(linear) * Matern(5 / 2, 0.3), VALUE),
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_gram_of_functionals_is_symmetric_and_positive_semidefinite(kernel):
+@pytest.mark.parametrize(("kernel", "operator"), KERNELS.values(), ids=KERNELS)
+def test_a_gram_of_functionals_is_symmetric_and_positive_semidefinite(kernel, operator):
     points = jnp.asarray(np.random.default_rng(3).random((7, 2)))
-    matrix = jax.jit(gram, static_argnums=1)(kernel, (HEAT, LAPLACIAN), points)
-    scale = jnp.sqrt(jnp.diag(matrix))
-    correlation = matrix / jnp.outer(scale, scale)
-    assert jnp.allclose(correlation, correlation.T, rtol=0, atol=1e-14)
-    assert jnp.linalg.eigvalsh(correlation)[0] > -1e-13
+    matrix = np.asarray(jax.jit(gram, static_argnums=1)(kernel, (HEAT, operator), points))
+    scale = np.sqrt(np.diag(matrix))
+    correlation = matrix / np.outer(scale, scale)
+    np.testing.assert_allclose(correlation, correlation.T, rtol=0, atol=1e-14)
+    assert np.linalg.eigvalsh(correlation)[0] > -1e-13
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.3, period={1: 1.0}), Matern(5 / 2, 0.3, period={1: 1.0})])

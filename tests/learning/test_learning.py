@@ -51,9 +51,9 @@ def test_a_kernel_whose_nugget_drowns_exact_equations_pays_for_what_it_leaves_un
     assert found[0] == pytest.approx(likelihood + np.log1p(unmet / 1e-6), rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 0.05])
-def test_an_equation_with_zero_on_its_right_is_not_taken_for_flat(epsilon: float):
+def test_an_equation_with_zero_on_its_right_is_not_taken_for_flat():
     # Patches see one end of the interval, and a constant meets what they see.
+    epsilon = 0.05
     problem = gpde.Problem(
         gpde.Box(0.0, 1.0),
         {
@@ -134,10 +134,10 @@ def test_a_field_drawn_from_a_kernel_gives_its_numbers_back(method: gpde.FullBat
 
 def test_a_start_ten_times_too_smooth_ends_near_the_best_kernel():
     problem = gpde.gallery.get("elliptic").build(amplitude=1.0)
-    points = {"num_interior": 300, "num_boundary": 100, "method": gpde.FullBatch(), "nugget": 1e-12}
+    points = {"num_interior": 160, "num_boundary": 60, "method": gpde.FullBatch(), "nugget": 1e-12}
     grid = problem.domain.test_points((21, 21))
     assert problem.reference is not None
-    truth = np.asarray(jax.vmap(problem.reference)(jnp.asarray(grid)))
+    truth = np.asarray(jax.jit(jax.vmap(problem.reference))(grid))
 
     def error(kernel: Any) -> float:
         return float(np.sqrt(np.mean((gpde.solve(problem, kernel, **points)(grid) - truth) ** 2)))

@@ -15,7 +15,7 @@ POINTS = {"num_interior": 300, "num_boundary": 100, "nugget": 1e-12}
 
 def distance(solution: gpde.Solution, grid: np.ndarray) -> np.ndarray:
     assert PROBLEM.reference is not None
-    return np.abs(solution(grid) - np.asarray(jax.vmap(PROBLEM.reference)(jnp.asarray(grid))))
+    return np.abs(solution(grid) - np.asarray(jax.jit(jax.vmap(PROBLEM.reference))(grid)))
 
 
 def true_error(solution: gpde.Solution) -> float:

@@ -35,13 +35,18 @@ def smooth(x):
     return jnp.sin(jnp.pi * x[0]) * jnp.cos(x[1])
 
 
+smooth_at = jax.jit(jax.vmap(smooth))
+GRID = SQUARE.grid((20, 20))
+MANY = {"num_interior": 200, "num_boundary": 80}
+
+
 @functools.cache
-def manufactured(exact=smooth):
+def manufactured():
     equations = {
-        "interior": lambda u, x: laplacian(u)(x) - laplacian(exact)(x),
-        "boundary": lambda u, x: u(x) - exact(x),
+        "interior": lambda u, x: laplacian(u)(x) - laplacian(smooth)(x),
+        "boundary": lambda u, x: u(x) - smooth(x),
     }
-    return Problem(domain=SQUARE, equations=equations, reference=exact)
+    return Problem(domain=SQUARE, equations=equations, reference=smooth)
 
 
 def found(domain, equations, **rest):
@@ -84,7 +89,7 @@ def test_a_mini_batch_that_cannot_meet_its_equations_says_by_how_much():
 
 @pytest.mark.parametrize("nugget", [1e-12, 1e-6])
 def test_what_a_nugget_leaves_is_no_contradiction(nugget):
-    result = gpde.solve(manufactured(), Gaussian(0.3), nugget=nugget, num_interior=150, num_boundary=60).result
+    result = gpde.solve(manufactured(), Gaussian(0.3), nugget=nugget, **MANY).result
     assert result.outcome is Outcome.CONVERGED
     assert "off by" not in str(result)
     assert max(result.at_points.values()) < 1e-3
@@ -139,11 +144,8 @@ def test_data_on_the_boundary_are_compared_with_the_condition_there():
 @pytest.mark.parametrize("method", [FullBatch(), Consensus()])
 def test_a_kernel_too_short_for_its_points_is_noted_and_a_suitable_one_is_not(method):
     for lengthscale, good in ((0.3, True), (0.02, False)):
-        solution = gpde.solve(
-            manufactured(), Gaussian(lengthscale), method=method, nugget=1e-12, num_interior=200, num_boundary=80
-        )
-        grid = SQUARE.grid((20, 20))
-        error = np.abs(solution(grid) - jax.vmap(smooth)(jnp.asarray(grid))).max()
+        solution = gpde.solve(manufactured(), Gaussian(lengthscale), method=method, nugget=1e-12, **MANY)
+        error = np.abs(solution(GRID) - smooth_at(GRID)).max()
         assert (error < 1e-5) == good
         assert ("between the points" in str(solution.result)) is not good
         assert (solution.result.between_points["interior"] < 1e-3) == good
@@ -153,11 +155,11 @@ def test_a_kernel_too_short_for_its_points_is_noted_and_a_suitable_one_is_not(me
 
 def test_the_residual_between_the_points_is_that_of_plain_automatic_differentiation():
     kernel = Gaussian(0.12)
-    solution = gpde.solve(manufactured(), kernel, num_interior=150, num_boundary=60, nugget=1e-10)
+    solution = gpde.solve(manufactured(), kernel, nugget=1e-10, **MANY)
     points = np.random.default_rng(8).random((400, 2))
     residual = solution.residual(points)
     uxx, uyy = (solution.apply(lambda u, a=a: partial(u, a, a), points) for a in range(2))
-    terms = np.abs(uxx) + np.abs(uyy) + np.abs(jax.vmap(laplacian(smooth))(jnp.asarray(points)))
+    terms = np.abs(uxx) + np.abs(uyy) + np.abs(jax.jit(jax.vmap(laplacian(smooth)))(points))
     plain = np.sqrt(np.mean(residual**2) / np.mean(terms**2))
     # Other points, a few of them where the source is strong, and the size of u in place of derivatives that vanish.
     assert 0.3 < solution.result.between_points["interior"] / plain < 2
@@ -198,11 +200,10 @@ def test_a_source_that_falls_between_all_points_is_found():
 def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted_and_their_error_is_estimated_all_the_same():
     # After few steps every batch satisfies the equations, and the error is large all the same.
     method = MiniBatch(num_steps=100, coarse_to_fine=False)
-    short = gpde.solve(manufactured(), Gaussian(0.3), method=method, num_interior=200, num_boundary=80)
-    grid = SQUARE.grid((20, 20))
-    off = np.asarray(short(grid) - jax.vmap(smooth)(jnp.asarray(grid)))
+    short = gpde.solve(manufactured(), Gaussian(0.3), method=method, **MANY)
+    off = np.asarray(short(GRID) - smooth_at(GRID))
     assert np.abs(off).max() > 0.05
-    assert np.sqrt(np.mean(short.residual(grid) ** 2)) < 0.03
+    assert np.sqrt(np.mean(short.residual(GRID) ** 2)) < 0.03
     assert "between the points" in str(short.result)
     assert "more steps" in str(short.result)
     assert short.error_estimate() == pytest.approx(np.sqrt(np.mean(off**2)), rel=0.5)
@@ -215,7 +216,7 @@ def test_no_condition_at_all_gives_the_solution_of_least_norm():
 
 
 def test_the_residuals_are_in_the_report_and_in_the_file(tmp_path):
-    solution = gpde.solve(manufactured(), Gaussian(0.4), num_interior=150, num_boundary=60)
+    solution = gpde.solve(manufactured(), Gaussian(0.3), **MANY)
     data = json.loads(json.dumps(report(solution)))
     assert set(data["residual_between_points"]) == {"interior", "boundary"}
     assert data["residual_at_points"] == dict(solution.result.at_points)

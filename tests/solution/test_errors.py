@@ -86,7 +86,7 @@ def polar_points():
 
 
 def error_at(solution, points, **options):
-    return np.abs(solution(points, **options) - jax.vmap(exact)(jnp.asarray(points)))
+    return np.abs(solution(points, **options) - jax.jit(jax.vmap(exact))(points))
 
 
 def test_the_reported_error_is_that_inside_the_domain(solution):

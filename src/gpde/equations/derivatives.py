@@ -46,23 +46,23 @@ def known_derivatives(
         @functools.partial(value.defjvp, symbolic_zeros=True)
         def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
             (x, values), (dx, dvalues) = primals, tangents
-            leaves, tree = jax.tree.flatten(values)
-            # Zeros are made real: what XLA folds away costs nothing.
-            dleaves = [
-                jnp.zeros_like(v) if isinstance(dv, SymbolicZero) else dv
-                for v, dv in zip(leaves, jax.tree.leaves(dvalues, is_leaf=_is_symbolic_zero), strict=True)
-            ]
-            _, tangent = jax.jvp(lambda v: derivative(alpha, x, v), (values,), (jax.tree.unflatten(tree, dleaves),))
+            terms = []
+            if not all(map(_is_symbolic_zero, dleaves := jax.tree.leaves(dvalues, is_leaf=_is_symbolic_zero))):
+                leaves, tree = jax.tree.flatten(values)
+                # Zeros are made real: what XLA folds away costs nothing.
+                real = [jnp.zeros_like(v) if _is_symbolic_zero(dv) else dv for v, dv in zip(leaves, dleaves, strict=True)]
+                terms.append(jax.jvp(lambda v: derivative(alpha, x, v), (values,), (jax.tree.unflatten(tree, real),))[1])
             if not isinstance(dx, SymbolicZero):
                 # A direction known while tracing (that of `partial`) spares the derivatives it does not ask for.
                 known = None if isinstance(dx, Tracer) else np.asarray(dx)
                 for axis in range(dim):
                     if known is not None and known[axis] == 0:
                         continue
-                    raised = (*alpha[:axis], alpha[axis] + 1, *alpha[axis + 1 :])
-                    tangent = tangent + at(raised)(x, values) * dx[axis]
+                    raised = at((*alpha[:axis], alpha[axis] + 1, *alpha[axis + 1 :]))(x, values)
+                    terms.append(raised if known is not None and known[axis] == 1 else raised * dx[axis])
+            here = value(x, values)
             # Not what `derivative` gave: that is a constant to JAX, and a second derivative of u³ would lose 6u|∇u|².
-            return value(x, values), tangent
+            return here, functools.reduce(jnp.add, terms) if terms else jnp.zeros_like(here)
 
         return value
 
