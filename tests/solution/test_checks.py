@@ -2,6 +2,7 @@
 
 import functools
 import json
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +38,7 @@ def smooth(x):
 
 smooth_at = jax.jit(jax.vmap(smooth))
 GRID = SQUARE.grid((20, 20))
-MANY = {"num_interior": 200, "num_boundary": 80}
+MANY: dict[str, Any] = {"num_interior": 200, "num_boundary": 80}
 
 
 @functools.cache
