@@ -61,11 +61,12 @@ class BlockGram(eqx.Module):
 
 def num_entries(functionals: Functionals, layout: Layout) -> int:
     """Numbers in the blocks of `block_gram`."""
+    operators = {start: functionals.operator_at(start) for rows, _ in layout for start in rows}
     return sum(
         num_rows * num_columns
         for (rows, num_rows), (columns, num_columns) in itertools.combinations_with_replacement(layout, 2)
         for i, j in itertools.product(rows, columns)
-        if share_a_field(functionals.operator_at(i), functionals.operator_at(j))
+        if share_a_field(operators[i], operators[j])
     )
 
 

@@ -177,7 +177,7 @@ def _needed_memory(method: AbstractMethod, setup: Setup) -> float:
 def _check_memory(method: AbstractMethod, setup: Setup) -> None:
     """Refuses what cannot fit, before anything large is made: the system would end the process without a word."""
     needed, available = _needed_memory(method, setup), memory.available()
-    if method.memory(setup) > 0 and needed > available:
+    if needed > available and method.memory(setup) > 0:
         raise ValueError(
             f"`solve`: the method {method.name} on {setup.collocation.num_points} points needs about "
             f"{_gigabytes(needed)} of memory, and {_gigabytes(available)} are free, swap included. "

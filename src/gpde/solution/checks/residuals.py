@@ -77,10 +77,9 @@ def exact_conditions(problem: Problem, parts: Sequence[Part], seed: int) -> list
         for part, own in zip(exact, data, strict=True)
     ]
     zeros = [np.zeros((CHUNK, len(reading.operators))) for reading in readings]
-    pieces = [
-        residuals_and_gradients(readings, [pool.at(slice(first, first + CHUNK)) for pool in pools], zeros)
-        for first in range(0, _NUM_POOL, CHUNK)
-    ]
+    chunks = [slice(first, first + CHUNK) for first in range(0, _NUM_POOL, CHUNK)]
+    # Numbers are fetched when all chunks are on their way.
+    pieces = [_linearized(readings, tuple(pool.at(chunk) for pool in pools), tuple(zeros)) for chunk in chunks]
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *pieces)
     return [
         Watched(part, own, pool, residual - (repeated(np.asarray(part.rhs), _NUM_POOL) if own else 0.0), gradient)
