@@ -237,7 +237,9 @@ def residuals_and_gradients(
 
 
 @eqx.filter_jit
-def _linearized(readings: tuple[Reading, ...], sites: tuple[Site, ...], values: tuple[Array, ...]) -> list[tuple[Array, Array]]:
+def _linearized(
+    readings: tuple[Reading, ...], sites: tuple[Site, ...], values: tuple[Array | np.ndarray, ...]
+) -> list[tuple[Array, Array]]:
     def at(reading: Reading, site: Site, v: Array) -> tuple[Array, Array]:
         def twice(v: Array) -> tuple[Array, Array]:
             residual = reading.residual(site, v)
