@@ -13,22 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from gpde.collocation.collocation import collocate
+from gpde.collocation.collocation import Collocation, collocate
 from gpde.collocation.point_table import point_table
 from gpde.equations.linear_operators import point_value
 from gpde.gallery import get
+from gpde.machine.timing import CompileClock
 from gpde.methods import MiniBatch
-from gpde.methods.base import check_count
+from gpde.methods.base import Setup, check_count
 from gpde.methods.mini_batch.schedules import Weight
 from gpde.methods.run import Progress
+from gpde.methods.run import run as run_steps
 from gpde.paper import panels
 from gpde.paper.base import Reproduction, Watch, columns
 from gpde.paper.single_run import averaged_losses, root_mean_square
 from gpde.problem.problem import PointsByPart, Problem
-from gpde.solution._solve import solve
+from gpde.solution._solve import chosen_kernels
 from gpde.solution.errors import reference_values
 from gpde.solution.report import strict
-from gpde.solution.solution import Solution
 
 # The paper's metric and independent draws; anchored batches, which are the default.
 _METRICS: Mapping[str, Mapping[str, Any]] = {
@@ -67,6 +68,15 @@ class Settings:
 
 FULL = Settings()
 QUICK = Settings(num_interior=500, num_boundary=120, batch_sizes=(20, 40, 80), num_steps=400, realizations=2)
+
+
+class Realization(NamedTuple):
+    """Steps taken, the loss of every ten, the error at the points, and seconds without those of compiling."""
+
+    num_steps: int
+    losses: Float[np.ndarray, " windows"]
+    error: Float[np.ndarray, " points"]
+    seconds: float
 
 
 class Realizations(NamedTuple):
@@ -127,27 +137,36 @@ def _realized(
         proximal_weight=settings.proximal_weight,
         **_METRICS[metric],
     )
-    nugget = None if metric == "anchored" else problem.defaults.nugget  # the paper's with its metric
+    nugget = problem.defaults.nugget  # the paper's with its metric
+    nugget = method.default_nugget(nugget) if metric == "anchored" else nugget
+    collocation = collocate(problem, points, settings.functionals)
     with watch(f"{settings.realizations} realisations with M = {size}, {metric}") as callback:
-        runs: list[tuple[Solution, np.ndarray]] = []
+        runs: list[Realization] = []
         for realization in range(settings.realizations):
-            solution = solve(
-                problem, points=points, method=method, functionals=settings.functionals, nugget=nugget, seed=seed + realization
-            )
-            runs.append((solution, errors_at_points(problem, solution, settings.functionals)))
+            runs.append(_stepped(problem, collocation, method, nugget, seed + realization))
             if callback is not None:
-                info = {"loss": float(averaged_losses(solution)[-1]), "error": root_mean_square(runs[-1][1])}
-                callback(Progress(realization + 1, settings.realizations, info, solution.seconds.run))
-    losses = [averaged_losses(solution) for solution, _ in runs]
-    fewest = min(map(len, losses))  # runs that have come to rest end on their own
+                info = {"loss": float(runs[-1].losses[-1]), "error": root_mean_square(runs[-1].error)}
+                callback(Progress(realization + 1, settings.realizations, info, runs[-1].seconds))
+    fewest = min(len(one.losses) for one in runs)  # runs that have come to rest end on their own
     return Realizations(
         metric,
         size,
-        max(solution.result.num_steps for solution, _ in runs),
-        np.stack([loss[:fewest] for loss in losses]),
-        np.stack([error for _, error in runs]),
-        sum(solution.seconds.run for solution, _ in runs),
+        max(one.num_steps for one in runs),
+        np.stack([one.losses[:fewest] for one in runs]),
+        np.stack([one.error for one in runs]),
+        sum(one.seconds for one in runs),
     )
+
+
+def _stepped(problem: Problem, collocation: Collocation, method: MiniBatch, nugget: float, seed: int) -> Realization:
+    """One realisation, without the function it stands for: of large batches that costs more than the steps."""
+    with CompileClock() as clock:
+        kernels = chosen_kernels(problem, None)
+        assert isinstance(kernels, tuple)  # the gallery names one
+        work = method.prepare(Setup(collocation, kernels, nugget, problem.unknowns, tuple(problem.domain.coordinates)))
+        state, history, result = run_steps(method, work, method.init(work, None, seed))
+        latent = np.asarray(method.latent(work, state))
+    return Realization(result.num_steps, averaged_losses(history), errors_at_points(problem, collocation, latent), clock.run)
 
 
 def num_steps(settings: Settings, batch_size: int) -> int:
@@ -155,11 +174,13 @@ def num_steps(settings: Settings, batch_size: int) -> int:
     return max(10, round(settings.num_steps * min(settings.batch_sizes) / batch_size))
 
 
-def errors_at_points(problem: Problem, solution: Solution, functionals: str) -> Float[np.ndarray, " points"]:
+def errors_at_points(
+    problem: Problem, collocation: Collocation, latent: Float[np.ndarray, " size"]
+) -> Float[np.ndarray, " points"]:
     """How far the latent values u are from the truth, part after part."""
-    table = point_table(collocate(problem, solution.points, functionals))
+    table = point_table(collocation)
     slot = table.collocation.functionals.operators.index(point_value(0, problem.domain.dim))
-    values = np.asarray(table.gather(jnp.asarray(solution.latent)))[:, slot]
+    values = np.asarray(table.gather(jnp.asarray(latent)))[:, slot]
     truth = reference_values(problem, np.asarray(table.points))
     assert truth is not None  # the gallery has one
     return np.abs(values - truth[:, 0])

@@ -69,7 +69,7 @@ def run(settings: Settings, seed: int, watch: Watch) -> Reproduction:
         ],
     )
     with panels.figure(1, 1 + len(found)) as (figure, (loss_axes, *rest)):
-        lines = {label: averaged_losses(solution) for label, (_, solution) in found.items()}
+        lines = {label: averaged_losses(solution.history) for label, (_, solution) in found.items()}
         steps = {label: (10 * np.arange(1, len(y) + 1), y) for label, y in lines.items() if len(y)}
         panels.curves(loss_axes, steps, "averaged loss")
         plane, levels = panels.Map(problems[-1].domain, grid), panels.error_levels(list(errors.values()))
@@ -98,7 +98,7 @@ def _numbers(
                     "num_steps": solution.result.num_steps,
                     "result": str(solution.result),
                     "errors": {"linf": errors[label].max(), "l2": root_mean_square(errors[label])},
-                    "averaged_losses": averaged_losses(solution),
+                    "averaged_losses": averaged_losses(solution.history),
                     "seconds": {"compile": solution.seconds.compile, "run": solution.seconds.run},
                 }
                 for label, (viscosity, solution) in found.items()

@@ -1,6 +1,6 @@
 """One realisation of Algorithm 1 on a problem, beside the full GP on the same points: Figures 1 and 2 of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +88,7 @@ def compare(
                 outcome.case.label,
                 f"{outcome.error.max():.2e}",
                 f"{root_mean_square(outcome.error):.2e}",
-                f"{losses[-1]:.3g}" if len(losses := averaged_losses(outcome.solution)) else "",
+                f"{losses[-1]:.3g}" if len(losses := averaged_losses(outcome.solution.history)) else "",
                 f"{outcome.solution.seconds.run:.1f}",
             )
             for outcome in outcomes
@@ -101,9 +101,9 @@ def root_mean_square(error: Float[np.ndarray, " points"]) -> float:
     return float(np.sqrt(np.mean(error**2)))
 
 
-def averaged_losses(solution: Solution) -> Float[np.ndarray, " windows"]:
+def averaged_losses(history: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, " windows"]:
     """The mean loss of every ten steps; empty for a method that has none."""
-    pieces = [info["averaged_losses"] for info in solution.history if "averaged_losses" in info]
+    pieces = [info["averaged_losses"] for info in history if "averaged_losses" in info]
     return np.concatenate(pieces)[_WINDOW - 1 :: _WINDOW] if pieces else np.zeros(0)
 
 
@@ -116,7 +116,7 @@ def _drawn(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Sequ
     with panels.figure(2, 4) as (figure, (points_axes, loss_axes, truth_axes, solution_axes, *rest, curve_axes)):
         plane = panels.Map(problem.domain, grid)
         plane.points(points_axes, truth, best.solution.points, value_levels)
-        losses = {o.case.label: averaged_losses(o.solution) for o in (best, anchored)}
+        losses = {o.case.label: averaged_losses(o.solution.history) for o in (best, anchored)}
         lines = {label: (_WINDOW * np.arange(1, len(y) + 1), y) for label, y in losses.items() if len(y)}
         panels.curves(loss_axes, lines, "averaged loss")
         plane.values(truth_axes, truth, "truth $u^*$", value_levels)
@@ -167,7 +167,7 @@ def _numbers(problem: Problem, grid: np.ndarray, truth: np.ndarray, outcomes: Se
                     "errors": {"linf": outcome.error.max(), "l2": root_mean_square(outcome.error)},
                     "seconds": {"compile": outcome.solution.seconds.compile, "run": outcome.solution.seconds.run},
                     "settings": outcome.solution.settings,
-                    "averaged_losses": averaged_losses(outcome.solution),
+                    "averaged_losses": averaged_losses(outcome.solution.history),
                     "pointwise_errors": [float(f"{e:.{_DIGITS}g}") for e in outcome.error],
                 }
                 for outcome in outcomes
