@@ -121,6 +121,11 @@ class FullBatch(AbstractMethod):
     def form(self) -> str:
         return self.constraints or "linearize"
 
+    @property
+    def _of_a_step(self) -> "FullBatch":
+        """What a step depends on: with another tolerance or number of steps nothing is compiled."""
+        return FullBatch(self.constraints, self.regularization, max_halvings=self.max_halvings)
+
     def check(self, setup: Setup) -> None:
         if self.form == "eliminate" and not setup.collocation.can_eliminate:
             stuck = [p.name for p in setup.collocation.parts if not p.noisy and p.reading.eliminated is None]
@@ -244,7 +249,7 @@ class FullBatch(AbstractMethod):
                 upper = work.factored[1]
             arrays = trial.latent, trial.weights, work.gram, work.scale, upper, on_device(trial.objective)
             count = counting(work.order, state.spread.share) if state.spread.spreading and work.order is not None else None
-            latent, weights, verdict = _step(self, setup.collocation, arrays, on_device(nugget), whole, count)
+            latent, weights, verdict = _step(self._of_a_step, setup.collocation, arrays, on_device(nugget), whole, count)
             verdict = _Verdict(*np.asarray(verdict).tolist())
             if not verdict.finite:
                 return Outcome.NOT_FINITE  # which no nugget can help
@@ -263,7 +268,7 @@ class FullBatch(AbstractMethod):
 
     def predictor(self, work: Work, state: State) -> Representer:
         setup = work.setup
-        found = _linearized(self, setup.collocation, state.latent, work.gram, work.scale, on_device(state.nugget))
+        found = _linearized(self._of_a_step, setup.collocation, state.latent, work.gram, work.scale, on_device(state.nugget))
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)
 
     def prior_nugget(self, scale: Float[Array, " size"], nugget: Float[Array, ""]) -> Float[Array, " size"]:

@@ -39,7 +39,7 @@ from gpde.methods.mini_batch.rungs import Rung, rungs
 from gpde.methods.mini_batch.sampling import Sampler, drawn_batches, drawn_centres
 from gpde.methods.mini_batch.settings import check_problem, check_settings
 from gpde.methods.mini_batch.state import State, Work
-from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Record, Stepped, moving_average, plan, take_steps
+from gpde.methods.mini_batch.stepping import AVERAGED_STEPS, Record, Stepped, moving_average, plan, room_for, take_steps
 from gpde.methods.start import starting_latent
 from gpde.outcomes import Outcome
 
@@ -277,12 +277,12 @@ class MiniBatch(AbstractMethod):
     def step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """A hundredth of the run: the next `num_steps / 100` steps of Algorithm 1."""
         size, first = math.ceil(self.max_steps / _NUM_CALLS), state.num_steps
-        last = min(first + size, self.max_steps)
+        last, room = min(first + size, self.max_steps), room_for(size)
         nugget, output, phase = on_device(self.start_nugget(work.setup)), state.output, state.phase
-        raised = state.raised if work.batches is not None else on_device(np.zeros(size, dtype=int))
+        raised = state.raised if work.batches is not None else on_device(np.zeros(room, dtype=int))
         found = on_device(np.ones(len(state.values), dtype=bool)) if phase is None else phase.found
-        progress = Stepped(state.values, found, raised, Record(on_device(np.zeros(size)), on_device(np.zeros(size, dtype=int))))
-        table, rows = self._drawn(work, state, first, size)
+        progress = Stepped(state.values, found, raised, Record.empty(room))
+        table, rows = self._drawn(work, state, first, size, room)
         start, weight, sweeps, converged = first, 0.0, [], False
         with one_blas_thread():
             while start < last and not converged:
@@ -295,7 +295,7 @@ class MiniBatch(AbstractMethod):
                     rung, here = (work.rungs or (None,))[-1], rows[start - first :]
                 factors = None  # those of the weight before are freed while their successors are made
                 factors = None if work.cache is None or rung is None else work.cache.at(weight, rung.rows)
-                steps, num_groups = plan(table, here[: stop - start], self.parallel_batches, size)
+                steps, num_groups = plan(table, here[: stop - start], self.parallel_batches, room)
                 progress = take_steps(
                     work.problem, factors, steps, progress, on_device(num_groups), on_device(start - first),
                     on_device(weight), nugget, self.max_escalations,
@@ -338,15 +338,17 @@ class MiniBatch(AbstractMethod):
         return min(cut for cut in cuts if cut > steps[0]), [level.weight for level in levels if level.first <= steps[0]][-1]
 
     def _drawn(
-        self, work: Work, state: State, first: int, num: int
+        self, work: Work, state: State, first: int, num: int, room: int
     ) -> tuple[Int[Array, "batches batch"], Int[np.ndarray, " steps"]]:
-        """The batches of the next steps: a table, and a row of it for each step, if the weights do not raise themselves."""
+        """The batches of the next steps: a table, and a row of it for each step, if the weights do not raise themselves. A
+        table of drawn batches has room for more."""
         num_points, seed = state.values.shape[0], state.seed
         first += state.start.num_steps  # the batches of an earlier run are not drawn again
         if work.batches is not None:
             return work.batches, drawn_centres(len(work.batches), first, num, seed, replacement=self.replacement)
         size = min(self.batch_size, num_points)
-        return drawn_batches(self.sampler, num_points, size, first, num, seed), np.arange(num)
+        drawn = drawn_batches(self.sampler, num_points, size, first, num, seed)
+        return on_device(np.pad(np.asarray(drawn), ((0, room - num), (0, 0)))), np.arange(num)
 
     def _outcome(self, work: Work, state: State, *, converged: bool) -> Outcome | None:
         done = np.isfinite(state.losses)

@@ -13,6 +13,7 @@ from gpde.machine.arrays import on_device
 from gpde.methods.mini_batch.factor_cache import Factors
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem, Step
 
+_LEAST_ROOM = 64
 AVERAGED_STEPS = 10  # the paper's loss curves average the last ten steps (Sec. 4.1)
 
 
@@ -21,6 +22,15 @@ class Record(NamedTuple):
 
     loss: Float[Array, " steps"]
     num_inner: Int[Array, " steps"]
+
+    @staticmethod
+    def empty(room: int) -> "Record":
+        return Record(on_device(np.zeros(room)), on_device(np.zeros(room, dtype=int)))
+
+
+def room_for(num_steps: int) -> int:
+    """The length of arrays for so many steps: a power of two, so that a run with other steps compiles nothing."""
+    return max(_LEAST_ROOM, 1 << (num_steps - 1).bit_length())
 
 
 class Stepped(NamedTuple):
