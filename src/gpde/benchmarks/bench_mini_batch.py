@@ -1,4 +1,5 @@
-"""What a mini-batch step costs: beside a plain port, beside bare LAPACK, and as the number of points grows.
+"""What a mini-batch step costs: beside a plain port, beside bare LAPACK, and as the number of points grows; and how many
+sweeps it takes: with batches in permutations or drawn one by one, and as the number of points grows.
 
 Every ratio is measured in one run, on one BLAS thread.
 """
@@ -24,6 +25,8 @@ from gpde.methods.base import Setup
 from gpde.methods.mini_batch.proximal import Batch, ProximalProblem
 from gpde.methods.mini_batch.state import State, Work
 from gpde.problem.problem import Problem
+from gpde.solution._solve import solve
+from gpde.solution.errors import Predictions, error_points, errors
 
 
 class Case(NamedTuple):
@@ -44,6 +47,8 @@ def main(quick: bool = False) -> None:
         step_table(cases, num_steps=10 if quick else 1000)
         growth_table(cases[0], (80,) if quick else (10_000, 100_000, 400_000), num_steps=10 if quick else 400)
         memory_table((80,) if quick else (1_200, 2_400, 4_800, 9_600), budget_mb=200.0 if quick else 800.0)
+    sampling_table(cases[:1] if quick else cases[:2], seeds=(0,) if quick else (0, 1, 2))
+    sweeps_table(cases[0], ((60, 20),) if quick else ((900, 300), (3_600, 400), (9_400, 600), (38_800, 1_200)))
 
 
 # --- a step beside other ways to take it ------------------------------------------------------------------------------
@@ -79,8 +84,8 @@ def step_table(cases: list[Case], num_steps: int) -> None:
 class KeptBatches(MiniBatch):
     """Takes only batches whose factors are kept, if any are."""
 
-    def _drawn(self, work: Work, state: State, first: int, num: int) -> Any:
-        table, rows = super()._drawn(work, state, first, num)
+    def _drawn(self, work: Work, state: State, first: int, num: int, room: int) -> Any:
+        table, rows = super()._drawn(work, state, first, num, room)
         return table, rows if work.cache is None or work.cache.room == 0 else rows % work.cache.room
 
 
@@ -234,6 +239,39 @@ def memory_table(numbers: tuple[int, ...], budget_mb: float) -> None:
         factors = cache.at(1e6, work.rungs[-1].rows) if cache is not None else None
         held = sum(leaf.nbytes for leaf in jax.tree.leaves(factors)) / 2**20
         print(f"{number:>10}{cache.room if cache else 0:>15}{held:>10.0f}", flush=True)
+
+
+# --- how many sweeps it takes -----------------------------------------------------------------------------------------
+
+
+def sampling_table(cases: list[Case], seeds: tuple[int, ...]) -> None:
+    print("Batches in permutations of all, or drawn one by one: runs with the defaults, for several seeds")
+    print(f"{'problem':<18}{'batches':<16}{'L2':<36}sweeps over all points")
+    for case in cases:
+        problem = get(case.name).build()
+        for name, replacement in (("permutations", False), ("draws", True)):
+            method = MiniBatch(batch_size=case.batch_size, replacement=replacement)
+            runs = [solved(problem, method, (case.num_interior, case.num_boundary), seed) for seed in seeds]
+            errors = "  ".join(f"{error:.1e}" for error, _ in runs)
+            print(f"{case.name:<18}{name:<16}{errors:<36}{'  '.join(str(sweeps[-1][1]) for _, sweeps in runs)}", flush=True)
+    print()
+
+
+def sweeps_table(case: Case, numbers: tuple[tuple[int, int], ...]) -> None:
+    print(f"Sweeps on each set of points, the elliptic problem (M = {case.batch_size}) with the defaults")
+    print(f"{'points':>10}{'L2':>12}   sweeps on points")
+    for number in numbers:
+        error, sweeps = solved(get(case.name).build(), MiniBatch(batch_size=case.batch_size), number, seed=0)
+        print(f"{sum(number):>10}{error:>12.1e}   {', '.join(f'{num} on {size}' for size, num in sweeps)}", flush=True)
+
+
+def solved(problem: Problem, method: MiniBatch, number: tuple[int, int], seed: int) -> tuple[float, list[tuple[int, int]]]:
+    """The L2 error of a run, and how many sweeps it took on each set of points, the coarsest first."""
+    solution = solve(problem, method=method, num_interior=number[0], num_boundary=number[1], seed=seed)
+    error = errors(Predictions(solution), error_points(problem))["l2"]
+    assert error is not None  # the gallery has a reference
+    sizes = [sweep["num_points"] for info in solution.history for sweep in info["sweeps"]]
+    return error, [(size, sizes.count(size)) for size in sorted(set(sizes))]
 
 
 def setup_of(problem: Problem, num_interior: int, num_boundary: int, lengthscale: float | None = None) -> Setup:
