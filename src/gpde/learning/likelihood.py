@@ -14,18 +14,21 @@ Patches overlap and are taken as independent. That is no likelihood of all equat
 numbers that the kernel has in common everywhere, at a cost that does not grow with the number of points.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.equations.linear_operators import LinearOperator
+from gpde.functionals.block_gram import add_diagonal
 from gpde.functionals.functionals import Kernels, block, share_a_field
 from gpde.learning.shape import Shape
+from gpde.linalg.cholesky import factor, half_solve, large_factor, second_half_solve
 from gpde.machine.arrays import on_device
 
 # The share of what exact equations say that a nugget may leave unmet: a thousandth of each, squared.
@@ -85,23 +88,36 @@ def negative_log_likelihood(
 
 def evidence(kernels: Kernels, patches: Patches, nugget: Float[Array, ""]) -> Evidence:
     """What all patches say of a kernel, NaN where a factorisation fails."""
-    used = jnp.swapaxes(patches.used, 1, 2).reshape(len(patches), -1)
-    rhs = jnp.swapaxes(jnp.where(patches.used, patches.rhs, 0.0), 1, 2).reshape(len(patches), -1)
-    noise = jnp.swapaxes(patches.noise_variance, 1, 2).reshape(len(patches), -1)
-    covariance = jax.vmap(lambda x, a: _covariance(kernels, patches.operators, x, a))(
-        patches.points, jnp.where(patches.used[..., None], patches.coefficients, 0.0)
-    )
-    diagonal = jnp.diagonal(covariance, axis1=1, axis2=2)
+    each = patches.points, patches.coefficients, patches.rhs, patches.noise_variance, patches.used
+    if len(patches) == 1:
+        *sums, unmet, size = _sums(kernels, patches.operators, nugget, large_factor, *(leaf[0] for leaf in each))
+    else:
+        *sums, unmet, size = map(jnp.sum, jax.vmap(partial(_sums, kernels, patches.operators, nugget, factor))(*each))
+    return Evidence(*sums, unmet / jnp.where(size > 0, size, 1.0))
+
+
+def _sums(
+    kernels: Kernels,
+    operators: tuple[LinearOperator, ...],
+    nugget: Float[Array, ""],
+    factored: Callable[[Array], tuple[Array, Array]],
+    points: Float[Array, "members dim"],
+    coefficients: Float[Array, "members equations operators"],
+    rhs: Float[Array, "members equations"],
+    noise_variance: Float[Array, "members equations"],
+    used: Bool[Array, "members equations"],
+) -> tuple[Float[Array, ""], ...]:
+    r"""Of one patch $|L^{-1}b|^2$, $\log\det L$, how many equations, $|b - \Psi u|^2$ and $|b|^2$."""
+    matrix = _covariance(kernels, operators, points, jnp.where(used[..., None], coefficients, 0.0))
+    rhs, noise, used = jnp.where(used, rhs, 0.0).T.reshape(-1), noise_variance.T.reshape(-1), used.T.reshape(-1)
+    diagonal = jnp.diagonal(matrix)
     # Rows without an equation become rows of the identity: they add nothing to either sum.
-    added = jnp.where(used, nugget * diagonal + noise, 1.0)
-    lower = jnp.linalg.cholesky(covariance + added[:, :, None] * jnp.eye(added.shape[1])[None], symmetrize_input=False)
-    half = solve_triangular(lower, rhs[..., None], lower=True)[..., 0]
-    log_det = jnp.sum(jnp.log(jnp.diagonal(lower, axis1=1, axis2=2)))
+    lower, good = factored(add_diagonal(matrix, jnp.where(used, nugget * diagonal + noise, 1.0)))
+    half = half_solve(lower, rhs)
+    log_det = jnp.where(good, jnp.sum(jnp.log(jnp.diagonal(lower))), jnp.nan)
     exact, unit = used & (noise == 0), jnp.where(diagonal > 0, diagonal, 1.0)
-    dual = solve_triangular(lower, half[..., None], lower=True, trans="T")[..., 0]
-    left = jnp.sum(jnp.where(exact, (nugget * diagonal * dual) ** 2 / unit, 0.0))
-    size = jnp.sum(jnp.where(exact, rhs**2 / unit, 0.0))
-    return Evidence(jnp.sum(half**2), log_det, jnp.sum(used), left / jnp.where(size > 0, size, 1.0))
+    unmet = jnp.where(exact, (nugget * diagonal * second_half_solve(lower, half)) ** 2 / unit, 0.0)
+    return jnp.sum(half**2), log_det, jnp.sum(used, dtype=float), jnp.sum(unmet), jnp.sum(jnp.where(exact, rhs**2 / unit, 0.0))
 
 
 def _covariance(
