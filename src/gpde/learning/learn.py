@@ -5,7 +5,7 @@ front is as good as straight: what the likelihood of patches prefers is what it 
 kernel through all of the domain at once, and a front in it costs norm: its lengthscales are looked at once more with a
 likelihood of all points together. Fewer of them prefer longer lengthscales, at which all of them drown in the nugget, and so do
 equations linearised at a solution that is wrong by some percent: the points of the rough solve are asked first, which costs an
-eighth, and each time that lengthscales have moved the equations are linearised anew.
+eighth, and each time that lengthscales have moved by more than a step of the search the equations are linearised anew.
 """
 
 import time
@@ -19,7 +19,7 @@ from gpde.functionals.functionals import Kernels
 from gpde.kernels.text import kernels_text
 from gpde.learning.equations import LearnedFrom
 from gpde.learning.learned import Learning
-from gpde.learning.search import Limits, Tried, descend, polish, scan, scored
+from gpde.learning.search import POLISH, Limits, Tried, descend, polish, scan, scored
 from gpde.learning.shape import Shape, scaled
 from gpde.methods import AbstractMethod, FullBatch
 from gpde.problem.problem import PointsByPart, Problem
@@ -126,7 +126,8 @@ def _learned(
             tried = polish(shape, starts, batch, nugget, limits, tries, before, shorter=cheap and before is None)
             note(round_, f"{batch.points.shape[1]} points", tried)
             best, known = min(tried, key=lambda t: t.score), best.theta
-            if collocation.linear or not np.isfinite(best.score) or np.array_equal(best.theta, known):
+            moved = np.max(np.abs(best.theta - known)[: shape.num_lengthscales])
+            if collocation.linear or not np.isfinite(best.score) or moved < 1.01 * POLISH:
                 break
             starts, before = [best.theta], best.score
     return best.score, best.amplitude, shape.at(jnp.asarray(best.theta)), rows, round_

@@ -20,7 +20,7 @@ _FIELDS = np.log(10.0) * np.array([[-4.0, -2.0, 2.0, 4.0], [-2.0, -1.0, 1.0, 2.0
 # Half the distance of the two kernels that a gradient compares: far above what rounding does to a likelihood.
 _DIFFERENCE = 0.02
 # Of the last look: factors on lengthscales, until none of them helps.
-_POLISH = np.log(1.4)
+POLISH = np.log(1.4)
 _SHORTER = np.array([1 / 4, 1 / 16, 1 / 64])
 # Scores that differ by less say the same of a kernel: its neighbours by the factor above differ by a tenth or more.
 _SAME = 0.05
@@ -148,13 +148,13 @@ def polish(
     best = min(tried, key=lambda t: t.score)
     if before is not None and abs(best.score - before) < _SAME:
         return tried
-    directions, step = _directions(len(every), num), _POLISH
+    directions, step = _directions(len(every), num), POLISH
     failed, max_tries = 0, max_tries + len(tried)
     while len(tried) < max_tries:
         if failed == len(directions):
-            if step < _POLISH:
+            if step < POLISH:
                 break
-            directions, failed, step = _directions(len(every), num), 0, _POLISH / 2
+            directions, failed, step = _directions(len(every), num), 0, POLISH / 2
         new = limits.clip(best.theta + step * directions[failed])
         if any(np.allclose(new, t.theta) for t in tried):
             failed += 1
