@@ -118,6 +118,10 @@ def test_iterating_on_a_linear_problem_ends_at_the_fixed_point_solved_for_direct
     assert np.abs(np.linalg.eigvals(G)).max() < 1
     reached = np.asarray(in_order(work, jnp.zeros((24, work.problem.table.num_operators)), weight, 60))[:, 0]
     np.testing.assert_allclose(reached, expected, atol=1e-6 * np.abs(expected).max())
+    # What is left of the error falls with every sweep by the spectral radius.
+    zero = jnp.zeros((24, work.problem.table.num_operators))
+    early, late = (np.abs(np.asarray(in_order(work, zero, weight, num))[:, 0] - expected).max() for num in (8, 12))
+    np.testing.assert_allclose(late / early, np.abs(np.linalg.eigvals(G)).max() ** 4, rtol=0.1)
     # Where it rests for large weights, (2): fewer than all of it depends on the order, and less the larger the weight.
     total, pull = np.zeros((24, 24)), np.zeros(24)
     for points in np.asarray(work.batches):
