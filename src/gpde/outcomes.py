@@ -32,6 +32,10 @@ class Outcome(enum.Enum):
         "not resolved: the equations hold at the points, but between them one is off by more than 3 % of its own terms, and "
         "the function may be far from the solution. Take more points, or another lengthscale; or there is no smooth solution"
     )
+    NOT_NEAR = (
+        "not near: the batches came to rest far from where the full GP on these points would be. They know too little of each "
+        "other here: take larger ones (`batch_size`), `method=gpde.Consensus()` or `gpde.FullBatch()`"
+    )
     PLATEAU = "stopped early: the averaged loss no longer falls"
     NOT_POSITIVE_DEFINITE = (
         "failed: the Gram matrix is not positive definite even with the largest nugget tried; the last good iterate is kept. "

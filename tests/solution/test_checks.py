@@ -12,8 +12,11 @@ import pytest
 import gpde
 from gpde import Box, Consensus, FullBatch, Gaussian, MiniBatch, Observations, Problem, SpaceTime, laplacian, partial
 from gpde.collocation.collocation import collocate
-from gpde.outcomes import Outcome
+from gpde.methods.base import Setup
+from gpde.outcomes import Outcome, Result
+from gpde.solution.checks import checked
 from gpde.solution.checks.contradictions import contradictions
+from gpde.solution.checks.pieces import far_from_full
 from gpde.solution.checks.residuals import exact_conditions
 from gpde.solution.report import report
 
@@ -208,6 +211,17 @@ def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted_and_their_err
     assert "between the points" in str(short.result)
     assert "more steps" in str(short.result)
     assert short.error_estimate() == pytest.approx(np.sqrt(np.mean(off**2)), rel=0.5)
+    # How many times farther off than the full GP that is can be told without the truth, and a run at rest there says so.
+    problem, points = manufactured(), short.points
+    setup = Setup(collocate(problem, points), (Gaussian(0.3),), short.settings["nugget"])
+    full = gpde.solve(problem, Gaussian(0.3), points=points, method=gpde.FullBatch())
+    times = np.sqrt(np.mean(off**2) / np.mean(np.asarray(full(GRID) - smooth_at(GRID)) ** 2))
+    found = far_from_full(problem, setup, short.predictor, short.latent, 0)
+    assert found == pytest.approx(times, rel=0.5)
+    at_rest = checked(problem, setup, short.predictor, short.latent, Result(Outcome.CONVERGED, 100), 0)
+    assert at_rest.outcome is Outcome.NOT_NEAR
+    assert not at_rest.successful
+    assert far_from_full(problem, setup, full.predictor, full.latent, 0) is None
 
 
 def test_no_condition_at_all_gives_the_solution_of_least_norm():

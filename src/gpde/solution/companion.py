@@ -56,12 +56,24 @@ def correction(
     collocation = collocate(problem, both)
     groups = zip(collocation.functionals.operators, collocation.functionals.points, strict=True)
     latent = np.concatenate([predictor.values((operator,), np.asarray(where))[:, 0] for operator, where in groups])
-    for level in nugget_levels(_NUGGET * nugget, _ESCALATIONS):
+    companion = full_step(kernels, collocation, latent, _NUGGET * nugget, operators, places)
+    found = None if companion is None else companion - predictor.values(operators, places)
+    return found if found is not None and np.isfinite(found).all() else None
+
+
+def full_step(
+    kernels: Kernels,
+    collocation: Collocation,
+    latent: Float[np.ndarray, " size"],
+    nugget: float,
+    operators: tuple[LinearOperator, ...],
+    places: Float[np.ndarray, "places dim"],
+) -> Float[np.ndarray, "places operators"] | None:
+    """Where one step of the full GP leads from latent values, under some operators at places; None where no nugget helps."""
+    for level in nugget_levels(nugget, _ESCALATIONS):
         weights, good = _companion(kernels, collocation, on_device(latent), on_device(level))
         if good:
-            companion = operator_table(kernels, collocation.functionals, weights, operators, places)
-            found = companion - predictor.values(operators, places)
-            return found if np.isfinite(found).all() else None
+            return operator_table(kernels, collocation.functionals, weights, operators, places)
     return None
 
 

@@ -27,6 +27,7 @@ _BEST_FIRST = (
     Outcome.NOT_AT_REST,
     Outcome.MAX_STEPS,
     Outcome.STALLED,
+    Outcome.NOT_NEAR,
     Outcome.NOT_RESOLVED,
     Outcome.NOT_MET,
 )

@@ -15,6 +15,7 @@ from gpde.problem.problem import Problem
 from gpde.solution.checks.contradictions import contradictions
 from gpde.solution.checks.data import missed_data
 from gpde.solution.checks.openness import open_questions, scalars_are_open
+from gpde.solution.checks.pieces import far_from_full
 from gpde.solution.checks.residuals import Residuals, exact_conditions, residuals
 
 __all__ = ["check_scalars", "checked"]
@@ -66,6 +67,10 @@ def checked(
     # Conditions that contradict each other where they meet leave a residual there, whatever the points are.
     if between > NOT_RESOLVED and result.outcome is Outcome.CONVERGED and not against:
         result = dataclasses.replace(result, outcome=Outcome.NOT_RESOLVED)
+    at_rest = result.outcome in (Outcome.CONVERGED, Outcome.NOT_MET, Outcome.NOT_RESOLVED)
+    if at_rest and (far := far_from_full(problem, setup, predictor, latent, seed)) is not None:
+        result = dataclasses.replace(result, outcome=Outcome.NOT_NEAR)
+        notes.append(f"about {far:.0f} times as far from the solution as the full GP on these points")
     notes += open_questions(problem, conditions, setup.kernels)
     notes += _between(found, names, result, contradictory)
     return dataclasses.replace(
