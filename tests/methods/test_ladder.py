@@ -4,10 +4,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gpde.collocation.collocation import collocate
 from gpde.domains import Box
+from gpde.equations.linear_operators import point_value
 from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.methods import Consensus, FullBatch
+from gpde.methods.base import Setup
+from gpde.methods.coarse import coarse_start
+from gpde.methods.full_batch import method as full_batch
 from gpde.methods.full_batch.ladder import Ladder
 from gpde.operators import divergence, gradient, partial
 from gpde.outcomes import Outcome
@@ -93,10 +98,36 @@ def test_consensus_gone_astray_starts_again_from_a_full_gp(quasilinear):
     assert error(solution) < 1e-2
 
 
-def test_easy_equations_take_none():
-    solution = solve(get("elliptic").build(), method=FullBatch(), num_interior=150, num_boundary=60)
+def test_easy_equations_take_none_and_where_one_is_taken_to_look_for_something_better_they_end_at_the_same(monkeypatch):
+    problem, x = get("elliptic").build(), np.random.default_rng(0).uniform(size=(50, 2))
+    solution = solve(problem, method=FullBatch(), num_interior=150, num_boundary=60)
     assert solution.result.outcome is Outcome.CONVERGED
     assert not any("ladder" in note for note in solution.result.notes)
+    monkeypatch.setattr(full_batch, "_DENT", 0.0)  # every rest is taken for a dent
+    tried = solve(problem, method=FullBatch(), num_interior=150, num_boundary=60)
+    assert tried.result.outcome is Outcome.CONVERGED
+    assert max(step["nugget"] for step in tried.history) == 0.1
+    np.testing.assert_allclose(tried(x), solution(x), atol=1e-6)
+    # Nor is a start that was given left behind.
+    given = solve(problem, method=FullBatch(), num_interior=150, num_boundary=60, initial=lambda x: 0.0 * x[0])
+    assert max(step["nugget"] for step in given.history) < 1e-6
+
+
+@pytest.mark.slow
+def test_a_run_that_rests_where_equations_are_not_met_as_a_nugget_would_is_led_out_of_its_dent(quasilinear, monkeypatch):
+    # Gauss-Newton comes to rest at an objective a hundred thousand times too high, 1e-2 off, with equations off by 0.2 %.
+    collocation = collocate(quasilinear, quasilinear.sample(4000, 400, seed=4))
+    setup = Setup(collocation, (Gaussian(0.25),), 1e-12)
+    x = np.random.default_rng(0).uniform(size=(200, 2))
+    errors = []
+    for threshold in (np.inf, full_batch._DENT):
+        monkeypatch.setattr(full_batch, "_DENT", threshold)
+        coarse = coarse_start(setup)
+        assert coarse is not None
+        found = coarse.predictor().values((point_value(0, 2),), x)[:, 0]
+        errors.append(np.max(np.abs(found - np.sin(np.pi * x[:, 0]) * np.cos(2 * np.pi * x[:, 1]))))
+    assert errors[0] > 1e-3
+    assert errors[1] < 1e-5
 
 
 def test_an_equation_with_constants_for_solutions_is_followed_from_where_its_values_are_given():
