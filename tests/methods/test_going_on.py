@@ -221,7 +221,7 @@ def test_a_second_interrupt_while_the_function_is_made_goes_through(monkeypatch)
 
 
 def test_interrupted_while_its_first_step_compiles_a_run_keeps_the_solution_it_started_from(short, monkeypatch):
-    monkeypatch.setattr(full_batch, "_step", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(full_batch, "gauss_newton", lambda *_: signal.raise_signal(signal.SIGINT))
     found = solve(PROBLEM, KERNEL, method=FullBatch(), **SIZES, initial=short)
     assert (found.result.outcome, found.result.num_steps) == (Outcome.INTERRUPTED, 0)
     np.testing.assert_array_equal(found(FINE), short(FINE))

@@ -147,7 +147,7 @@ def test_an_interrupt_keeps_what_was_reached(problem):
 
 
 def test_an_interrupt_in_the_middle_of_a_step_keeps_the_step_before(problem, monkeypatch):
-    calls, step = [], full_batch._step
+    calls, step = [], full_batch.gauss_newton
 
     def interrupted(*arguments):
         calls.append(arguments)
@@ -155,7 +155,7 @@ def test_an_interrupt_in_the_middle_of_a_step_keeps_the_step_before(problem, mon
             raise KeyboardInterrupt
         return step(*arguments)
 
-    monkeypatch.setattr(full_batch, "_step", interrupted)
+    monkeypatch.setattr(full_batch, "gauss_newton", interrupted)
     stopped = solve(problem)
     assert stopped.result.outcome is Outcome.INTERRUPTED
     assert len(stopped.history) == 2

@@ -35,8 +35,8 @@ _FEW_POINTS = 300
 # Up to so many points there is no need to ask fewer of them first.
 _SMALL = 600
 # How many kernels the likelihood of the points of a rough solve is asked about in each round, and that of all points, where
-# each costs as much as a step of the solve: a linear problem is solved in one.
-_ROUGH_TRIES, _WHOLE_TRIES, _LINEAR_TRIES = 16, 4, 3
+# each costs as much as a step of the solve.
+_ROUGH_TRIES, _WHOLE_TRIES = 12, 3
 
 
 def learn_on(
@@ -86,7 +86,7 @@ def _learned(
     # Where all points are asked in the end, patches only tell where to look, and what amplitudes there are.
     by_gradients = not whole or len(theta) > shape.num_lengthscales
     rough, batches, round_ = None, [], 0
-    while round_ < _MAX_ROUNDS:
+    while round_ < (_MAX_ROUNDS if by_gradients else _MAX_ROUNDS - 1):
         round_ += 1
         current = shape.at(jnp.asarray(theta))
         rough = equations.solved(current, rough)
@@ -117,7 +117,7 @@ def _learned(
     small = collocation.num_points <= _SMALL
     for roughly in (False,) if small else (True, False):
         cheap = small or roughly
-        tries = _ROUGH_TRIES if cheap else _LINEAR_TRIES if collocation.linear else _WHOLE_TRIES
+        tries = _ROUGH_TRIES if cheap else _WHOLE_TRIES
         starts, before = [best.theta, *([shape.theta] if cheap else [])], None
         for _ in range(_MAX_ROUNDS):
             round_ += 1

@@ -90,10 +90,11 @@ def evidence(kernels: Kernels, patches: Patches, nugget: Float[Array, ""]) -> Ev
     """What all patches say of a kernel, NaN where a factorisation fails."""
     each = patches.points, patches.coefficients, patches.rhs, patches.noise_variance, patches.used
     if len(patches) == 1:
-        *sums, unmet, size = _sums(kernels, patches.operators, nugget, large_factor, *(leaf[0] for leaf in each))
+        found = _sums(kernels, patches.operators, nugget, large_factor, *(leaf[0] for leaf in each))
     else:
-        *sums, unmet, size = map(jnp.sum, jax.vmap(partial(_sums, kernels, patches.operators, nugget, factor))(*each))
-    return Evidence(*sums, unmet / jnp.where(size > 0, size, 1.0))
+        found = tuple(map(jnp.sum, jax.vmap(partial(_sums, kernels, patches.operators, nugget, factor))(*each)))
+    quadratic, log_det, num_equations, unmet, size = found
+    return Evidence(quadratic, log_det, num_equations, unmet / jnp.where(size > 0, size, 1.0))
 
 
 def _sums(
