@@ -59,7 +59,8 @@ def test_the_estimate_for_the_full_gp_is_what_xla_plans_for_its_step(form):
     upper = jnp.zeros((state.latent.size,) * 2) if form == "eliminate" else None
     arrays = state.latent, state.weights, work.gram, work.scale, upper, jnp.zeros(())
     step: Any = full_batch.gauss_newton
-    compiled = step.lower(Form(form, None, 20), setup.collocation, arrays, jnp.asarray(1e-10), jnp.asarray(False), None).compile()
+    arguments = Form(form, None, 20), setup.collocation, arrays, jnp.asarray(1e-10), jnp.asarray(False), None
+    compiled = step.lower(*arguments).compile()
     planned = compiled.compiled.memory_analysis()
     total = planned.argument_size_in_bytes + planned.output_size_in_bytes + planned.temp_size_in_bytes
     assert 0.9 * total < method.memory(setup) < 1.5 * total
