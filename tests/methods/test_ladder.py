@@ -108,6 +108,11 @@ def test_easy_equations_take_none_and_where_one_is_taken_to_look_for_something_b
     assert tried.result.outcome is Outcome.CONVERGED
     assert max(step["nugget"] for step in tried.history) == 0.1
     np.testing.assert_allclose(tried(x), solution(x), atol=1e-6)
+    # What was reached is kept where steps end on the way.
+    steps = len(solution.history)
+    ended = solve(problem, method=FullBatch(max_steps=steps + 1), num_interior=150, num_boundary=60)
+    assert ended.result.outcome is Outcome.MAX_STEPS
+    np.testing.assert_allclose(ended(x), solution(x), atol=1e-12)
     # Nor is a start that was given left behind.
     given = solve(problem, method=FullBatch(), num_interior=150, num_boundary=60, initial=lambda x: 0.0 * x[0])
     assert max(step["nugget"] for step in given.history) < 1e-6

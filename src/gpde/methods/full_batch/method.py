@@ -74,7 +74,7 @@ class State(NamedTuple):
     move: float
     ladder: Ladder = Ladder()
     spread: Spread = Spread()
-    unmet: float = 0.0
+    unmet: float = math.inf
 
     @property
     def at_large(self) -> bool:
@@ -170,16 +170,20 @@ class FullBatch(AbstractMethod):
             assert work.start is not None
             work.dent = new
             return work.start._replace(nugget=new.nugget, ladder=new.ladder.begun()), info, None
-        if work.dent is not None and outcome is not None:
-            better = outcome is Outcome.CONVERGED and new.unmet < 0.5 * work.dent.unmet
-            return (new, info, outcome) if better else (work.dent, info, Outcome.CONVERGED)
+        if outcome is not None and work.dent is not None and self._reached(work, new) is work.dent:
+            return work.dent, info, Outcome.CONVERGED
         return new, info, outcome
+
+    def _reached(self, work: Work, state: State) -> State:
+        """The state, or where the run rested before it looked for something better, if it has found nothing yet."""
+        dent = work.dent
+        return state if dent is None or state.unmet < 0.5 * dent.unmet else dent
 
     def _may_be_a_dent(self, work: Work, rest: State) -> bool:
         """Whether a run that came to rest on its own may have done so in a dent of the objective, so that the ladder might
         lead elsewhere: not from where the user let it start."""
         from_afar = work.start is not None and not work.given and not work.setup.collocation.linear
-        return from_afar and self.form == "linearize" and rest.ladder.climbed == 0 and rest.unmet > _DENT
+        return from_afar and self.form == "linearize" and rest.ladder.climbed == 0 and _DENT < rest.unmet < math.inf
 
     def _advanced(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         setup, ladder = work.setup, state.ladder
@@ -280,7 +284,7 @@ class FullBatch(AbstractMethod):
         return Outcome.NOT_POSITIVE_DEFINITE
 
     def latent(self, work: Work, state: State) -> Float[Array, " size"]:
-        return state.latent
+        return self._reached(work, state).latent
 
     def nugget(self, work: Work, state: State) -> float:
         return state.nugget
@@ -289,6 +293,6 @@ class FullBatch(AbstractMethod):
         return (*super().notes(work, state), *state.ladder.notes(), *state.spread.notes())
 
     def predictor(self, work: Work, state: State) -> Representer:
-        setup = work.setup
+        setup, state = work.setup, self._reached(work, state)
         found = rows_and_noise(self._of_a_step, setup.collocation, state.latent, work.gram, work.scale, on_device(state.nugget))
         return Representer(setup.kernels, setup.collocation.functionals, state.weights, *found)
