@@ -10,7 +10,7 @@ import pytest
 import gpde
 from gpde.learning.learned import Learning
 from gpde.learning.likelihood import Patches, scores
-from gpde.learning.search import Limits, _directions, polish
+from gpde.learning.search import Limits, Tried, _bend, _directions, _least, polish
 from gpde.learning.shape import Shape, scaled
 
 VALUE, SECOND = ((0, (((0,), 1.0),)),), ((0, (((2,), 1.0),)),)
@@ -180,7 +180,40 @@ def test_a_score_that_another_linearisation_left_as_it_was_needs_no_other_look()
     limits = Limits(np.log([0.001]), np.log([10.0]))
     (first, *_) = polish(shape, [shape.theta], batch, 1e-8, limits, max_tries=5)
     assert len(polish(shape, [shape.theta], batch, 1e-8, limits, 5, before=first.score + 0.01)) == 1
-    assert len(polish(shape, [shape.theta], batch, 1e-8, limits, 5, before=first.score + 1.0)) == 6
+    assert len(polish(shape, [shape.theta], batch, 1e-8, limits, 5, before=first.score + 1.0)) > 1
+
+
+def test_a_parabola_through_what_was_tried_is_least_where_calculus_says():
+    bend, least = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([0.2, -0.1])
+
+    def tried(*places: tuple[float, float]) -> list[Tried]:
+        return [Tried("", np.array([*p, 7.0]), float(0.5 * (p - least) @ bend @ (p - least))) for p in map(np.array, places)]
+
+    six = tried((0, 0), (0.3, 0), (-0.3, 0), (0, 0.3), (0, -0.3), (0.3, 0.3))
+    found, gain = _least(six, 2, None)
+    assert found is not None
+    assert np.allclose(_bend(six, 2), bend)
+    assert np.allclose(found, [*least, 7.0])
+    assert np.isclose(gain, min(t.score for t in six))
+    # Three do not tell how it bends, unless that is known; along the line of two it is least where its slope there is zero.
+    assert _least(six[:3], 2, None)[0] is None
+    assert np.allclose(_least(six[:2] + six[3:4], 2, bend)[0], [*least, 7.0])
+    along = _least(six[:2], 2, bend)[0]
+    assert along is not None
+    assert np.allclose(along[1:], [0.0, 7.0])
+    assert np.isclose((bend @ (along[:2] - least))[0], 0.0)
+
+
+def test_scores_that_bend_as_they_did_on_fewer_points_need_fewer_looks():
+    x = np.linspace(0, 1, 30)
+    batch = patches_of(x, np.tile([1.0, 0.0], (30, 1)), np.sin(9 * x))
+    shape = Shape((gpde.Gaussian([0.1]),), 1, every_amplitude=False)
+    limits = Limits(np.log([0.001]), np.log([10.0]))
+    first = polish(shape, [shape.theta], batch, 1e-8, limits, max_tries=30)
+    best = min(first, key=lambda t: t.score)
+    again = [polish(shape, [best.theta], batch, 1e-8, limits, 30, earlier=each) for each in ([], first)]
+    assert len(again[1]) < len(again[0])
+    assert np.isclose(min(t.score for t in again[1]), min(t.score for t in again[0]), atol=0.05)
 
 
 @pytest.mark.parametrize("num", [1, 2, 3, 4])

@@ -36,7 +36,7 @@ _FEW_POINTS = 300
 _SMALL = 600
 # How many kernels the likelihood of the points of a rough solve is asked about in each round, and that of all points, where
 # each costs as much as a step of the solve.
-_ROUGH_TRIES, _WHOLE_TRIES = 12, 3
+_ROUGH_TRIES, _WHOLE_TRIES = 12, 5
 
 
 def learn_on(
@@ -113,7 +113,7 @@ def _learned(
             break
     if not whole:
         return *scored(shape, theta, batches, nugget), shape.at(jnp.asarray(theta)), rows, round_
-    best, before = Tried("", theta, np.inf), None
+    best, earlier = Tried("", theta, np.inf), []
     small = collocation.num_points <= _SMALL
     for roughly in (False,) if small else (True, False):
         cheap = small or roughly
@@ -123,7 +123,10 @@ def _learned(
             round_ += 1
             rough = equations.solved(shape.at(jnp.asarray(best.theta)), rough)
             batch = equations.whole(rough, roughly=roughly)
-            tried = polish(shape, starts, batch, nugget, limits, tries, before, shorter=cheap and before is None)
+            tried = polish(
+                shape, starts, batch, nugget, limits, tries, before, shorter=cheap and before is None, earlier=earlier
+            )
+            earlier = tried if len(tried) > 1 else earlier
             note(round_, f"{batch.points.shape[1]} points", tried)
             best, known = min(tried, key=lambda t: t.score), best.theta
             moved = np.max(np.abs(best.theta - known)[: shape.num_lengthscales])

@@ -19,8 +19,9 @@ _NUM_SWEEPS = 3
 _FIELDS = np.log(10.0) * np.array([[-4.0, -2.0, 2.0, 4.0], [-2.0, -1.0, 1.0, 2.0], [-0.5, -0.25, 0.25, 0.5]])
 # Half the distance of the two kernels that a gradient compares: far above what rounding does to a likelihood.
 _DIFFERENCE = 0.02
-# Of the last look: factors on lengthscales, until none of them helps.
-POLISH = np.log(1.4)
+# Of the last look: a factor on lengthscales, which part of it is too little to ask about, and how much worse than the best a
+# kernel may be to tell of its surroundings.
+POLISH, _NEAR, _CLIFF = np.log(1.4), 0.2, 3.0
 _SHORTER = np.array([1 / 4, 1 / 16, 1 / 64])
 # Scores that differ by less say the same of a kernel: its neighbours by the factor above differ by a tenth or more.
 _SAME = 0.05
@@ -133,44 +134,95 @@ def polish(
     before: float | None = None,
     *,
     shorter: bool = False,
+    earlier: Sequence[Tried] = (),
 ) -> list[Tried]:
     """From the best of several starts: the lengthscale of each coordinate, all of them, and one against the others, by the same
-    factor as long as that helps, then by its root.
+    factor as long as that helps; and where a parabola through what was tried is least, as soon as there is one.
 
     Patches that see one end of the domain may take a solution for flat: with `shorter` the first start is asked about much
-    shorter lengthscales too. Where the score is what it was `before`, with another linearisation, nothing else is tried.
+    shorter lengthscales too. Where the score is what it was `before`, with another linearisation, nothing else is tried. What
+    was tried `earlier` on fewer points tells how scores bend.
     """
     num = shape.num_lengthscales
     every = np.zeros(len(starts[0]))
     every[:num] = 1.0
     more = [starts[0] + factor * every for factor in np.log(_SHORTER)] if shorter else []
-    tried = _evaluate("all points", shape, limits.clip(_distinct([*starts, *more])), batch, nugget)
+    tried = _evaluate("all points", shape, _distinct(limits.clip(np.stack([*starts, *more]))), batch, nugget)
     best = min(tried, key=lambda t: t.score)
     if before is not None and abs(best.score - before) < _SAME:
         return tried
-    directions, step = _directions(len(every), num), POLISH
-    failed, max_tries = 0, max_tries + len(tried)
-    while len(tried) < max_tries:
-        if failed == len(directions):
-            if step < POLISH:
-                break
-            directions, failed, step = _directions(len(every), num), 0, POLISH / 2
-        new = limits.clip(best.theta + step * directions[failed])
-        if any(np.allclose(new, t.theta) for t in tried):
+    bend = _bend(earlier, num)
+    directions, failed, max_tries = _directions(len(every), num), 0, max_tries + len(tried)
+    while len(tried) < max_tries and failed < len(directions):
+        least, gain = _least(tried, num, bend)
+        if gain < _SAME:
+            break
+        guessed = least is not None and not _known(tried, limits.clip(least), _NEAR * POLISH)
+        new = limits.clip(least if guessed else best.theta + POLISH * directions[failed])
+        if _known(tried, new):
             failed += 1
             continue
         tried += _evaluate("all points", shape, new[None], batch, nugget)
         if tried[-1].score < best.score:
-            # What helped goes on to be tried first, and its opposite last.
-            ahead = directions.pop(failed)
-            directions = [ahead, *[d for d in directions if not np.array_equal(d, -ahead)], -ahead]
-            best, failed = tried[-1], 0
-        else:
+            best = tried[-1]
+            if not guessed:  # what helped goes on to be tried first, and its opposite last
+                ahead = directions.pop(failed)
+                directions = [ahead, *[d for d in directions if not np.array_equal(d, -ahead)], -ahead]
+            failed = 0
+        elif not guessed:
             failed += 1
     return tried
 
 
-def _distinct(thetas: Sequence[Float[np.ndarray, " parameters"]]) -> Float[np.ndarray, "some parameters"]:
+def _known(tried: Sequence[Tried], theta: Float[np.ndarray, " parameters"], within: float = 1e-8) -> bool:
+    """Whether this was tried, or something so near."""
+    return any(np.max(np.abs(theta - t.theta)) <= within for t in tried)
+
+
+def _least(
+    tried: Sequence[Tried], num: int, bend: Float[np.ndarray, "num num"] | None
+) -> tuple[Float[np.ndarray, " parameters"] | None, float]:
+    """Where a parabola through what was tried near the best is least, two steps away at most, and how much less than the best
+    it is there; None where there is no such parabola."""
+    best, away, worse = _around(tried, num)
+    own = _bend(tried, num)
+    bend = bend if own is None else own
+    if bend is None or not np.any(away):
+        return None, np.inf
+    # Where one direction alone was tried, it is least along that one.
+    _, sizes, axes = np.linalg.svd(away, full_matrices=False)
+    axes = axes[sizes > 1e-6 * sizes[0]]
+    along, bend = away @ axes.T, axes @ bend @ axes.T
+    slope = np.linalg.lstsq(along, worse - 0.5 * np.einsum("ti,ij,tj->t", along, bend, along), rcond=None)[0]
+    move = np.zeros(len(best.theta))
+    move[:num] = np.clip(-np.linalg.solve(bend, slope) @ axes, -2 * POLISH, 2 * POLISH)
+    found = axes @ move[:num]
+    return best.theta + move, -(slope @ found + 0.5 * found @ bend @ found)
+
+
+def _bend(tried: Sequence[Tried], num: int) -> Float[np.ndarray, "num num"] | None:
+    """The second derivatives of scores near the best; None where too few are known for that, or it is no valley."""
+    if not tried:
+        return None
+    _, away, worse = _around(tried, num)
+    i, j = np.triu_indices(num)
+    terms = np.concatenate([away, np.where(i == j, 0.5, 1.0) * away[:, i] * away[:, j]], axis=1)
+    if np.linalg.matrix_rank(terms) < terms.shape[1]:
+        return None
+    bend = np.zeros((num, num))
+    bend[i, j] = bend[j, i] = np.linalg.lstsq(terms, worse, rcond=None)[0][num:]
+    return bend if np.linalg.eigvalsh(bend)[0] > 0 else None
+
+
+def _around(tried: Sequence[Tried], num: int) -> tuple[Tried, Float[np.ndarray, "near num"], Float[np.ndarray, " near"]]:
+    """The best, and how far away and how much worse those near it are; at a cliff no parabola holds."""
+    best = min(tried, key=lambda t: t.score)
+    near = [t for t in tried if np.max(np.abs(t.theta - best.theta)) < 2.5 * POLISH and t.score < best.score + _CLIFF]
+    away = np.array([(t.theta - best.theta)[:num] for t in near]).reshape(-1, num)
+    return best, away, np.array([t.score - best.score for t in near])
+
+
+def _distinct(thetas: Float[np.ndarray, "several parameters"]) -> Float[np.ndarray, "some parameters"]:
     return np.stack([t for i, t in enumerate(thetas) if not any(np.allclose(t, other) for other in thetas[:i])])
 
 
@@ -181,7 +233,7 @@ def _directions(num_parameters: int, num: int) -> list[Float[np.ndarray, " param
     if num == 1:
         return [-every, every]
     against = [(num * one - every) / (num - 1) for one in (single[:1] if num == 2 else single)]
-    return [*(-single), *single, -every, every, *against, *(-a for a in against)]
+    return [-every, every, *(-single), *single, *against, *(-a for a in against)]
 
 
 def scored(shape: Shape, theta: Float[np.ndarray, " parameters"], batches: list[Patches], nugget: float) -> tuple[float, float]:
