@@ -29,8 +29,8 @@ class Outcome(enum.Enum):
         "or start closer (`initial=`), where an equation is far from linear"
     )
     NOT_RESOLVED = (
-        "not resolved: the equations hold at the points, but between them one is off by more than 3 % of its own terms, and "
-        "the function may be far from the solution. Take more points, or another lengthscale; or there is no smooth solution"
+        "not resolved: the equations hold at the points, but between them one is off by so much that the function may be far "
+        "from the solution. Take more points, or another lengthscale; or there is no smooth solution"
     )
     NOT_NEAR = (
         "not near: the batches came to rest far from where the full GP on these points would be. They know too little of each "

@@ -16,6 +16,7 @@ from gpde.methods.base import Setup
 from gpde.outcomes import Outcome, Result
 from gpde.solution.checks import checked
 from gpde.solution.checks.contradictions import contradictions
+from gpde.solution.checks.distance import distance_of
 from gpde.solution.checks.pieces import far_from_full
 from gpde.solution.checks.residuals import exact_conditions
 from gpde.solution.report import report
@@ -216,12 +217,14 @@ def test_pieces_of_a_mini_batch_that_do_not_fit_together_are_noted_and_their_err
     setup = Setup(collocate(problem, points), (Gaussian(0.3),), short.settings["nugget"])
     full = gpde.solve(problem, Gaussian(0.3), points=points, method=gpde.FullBatch())
     times = np.sqrt(np.mean(off**2) / np.mean(np.asarray(full(GRID) - smooth_at(GRID)) ** 2))
-    found = far_from_full(problem, setup, short.predictor, short.latent, 0)
+    distance = distance_of(problem, setup, short.predictor, 0)
+    assert distance is not None
+    found = far_from_full(problem, setup, short.predictor, short.latent, distance)
     assert found == pytest.approx(times, rel=0.5)
     at_rest = checked(problem, setup, short.predictor, short.latent, Result(Outcome.CONVERGED, 100), 0)
     assert at_rest.outcome is Outcome.NOT_NEAR
     assert not at_rest.successful
-    assert far_from_full(problem, setup, full.predictor, full.latent, 0) is None
+    assert far_from_full(problem, setup, full.predictor, full.latent, distance) is None
 
 
 def test_no_condition_at_all_gives_the_solution_of_least_norm():
@@ -287,6 +290,27 @@ def test_what_holds_at_the_points_and_not_between_them_has_not_converged(domain,
     assert result.outcome is Outcome.NOT_RESOLVED
     assert not result.successful
     assert max(result.between_points.values()) > 0.03
+
+
+def test_a_long_channel_held_at_one_end_asks_what_twice_the_points_would_change():
+    def exact(x: Any) -> Any:
+        return jnp.sin(0.5 * x[0])
+
+    equations = {
+        "interior": lambda u, x: laplacian(u)(x) - laplacian(exact)(x),
+        "left": lambda u, x: u(x) - exact(x),
+        "boundary": lambda u, x, n: gpde.directional(u, n)(x) - gpde.directional(exact, n)(x),
+    }
+    problem = Problem(Box((0.0, 0.0), (10.0, 1.0)), equations)
+    solution = gpde.solve(problem, Gaussian(1.0), num_interior=60, num_boundary=40)
+    grid = problem.domain.test_points((40, 10))
+    truth = np.asarray(jax.jit(jax.vmap(exact))(grid))
+    error = np.sqrt(np.mean((solution(grid) - truth) ** 2) / np.mean(truth**2))
+    assert error > 0.05
+    assert 0.005 < max(solution.result.between_points.values()) < 0.03  # little, but each error goes on to the other end
+    assert solution.result.outcome is Outcome.NOT_RESOLVED
+    (note,) = [note for note in solution.result.notes if "twice the points" in note]
+    assert float(note.split()[-2]) / 100 == pytest.approx(error, rel=0.5)
 
 
 @pytest.mark.parametrize(("amplitude", "misses"), [(0.05, True), (1.0, False)])

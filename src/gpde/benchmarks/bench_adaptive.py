@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpde.benchmarks.bench_hard_equations import LINE, SQUARE, manufactured
+from gpde.benchmarks.commands import announce
 from gpde.kernels import Gaussian
 from gpde.methods import AbstractMethod, Consensus, FullBatch
 from gpde.operators import laplacian
@@ -63,6 +64,8 @@ def main(quick: bool = False) -> None:
                 error(problem, solve_adaptively(problem, Gaussian(0.1), rounds=1 if quick else 4, **arguments)),
             ]
             both.append(found)
-            table.add_row(name, method.name, str(num), str(seed), *(f"{each:.1e}" for each in found))
+            row = name, method.name, str(num), str(seed), *(f"{each:.1e}" for each in found)
+            table.add_row(*row)
+            announce("  ".join(row))
         table.add_row(name, method.name, str(num), "median", *(f"{each:.1e}" for each in np.median(both, axis=0)))
     Console().print(table)
