@@ -41,6 +41,49 @@ def test_a_hole_in_a_strip_leaves_it_periodic():
     assert holed.measure("interior") == pytest.approx(4 - np.pi / 4, rel=0.01)
 
 
+def test_a_strip_taken_away_around_the_circle_has_no_ends():
+    left = STRIP - Box((0, -0.5), (2, 0.25))
+    assert left.parts == ("interior", "boundary", "bottom", "top", "bottom2", "top2")
+    assert left.measure("interior") == pytest.approx(4 - 2 * 0.75, rel=1e-3)
+    assert left.measure("boundary") == pytest.approx(4 * 2)
+    seam = np.array([[0, 0.1], [2, 0.1], [-4, 0.1], [1e-12, 0.1], [0, 0.25], [2, 0.5]])
+    np.testing.assert_array_equal(left.contains(seam), [False, False, False, False, True, True])
+    np.testing.assert_array_equal(left.on_part("interior", seam), [False, False, False, False, False, True])
+
+
+def test_a_hole_that_touches_the_seam_is_seen_from_both_sides_of_it():
+    left = STRIP - Box((0, -0.5), (0.5, 0.5))
+    assert left.measure("interior") == pytest.approx(4 - 0.5, rel=1e-3)
+    assert left.measure("boundary") == pytest.approx(2 * 2 + 2 * 0.5 + 2 * 1)
+    seam = np.array([[0.0, 0.0], [2.0, 0.0], [-2.0, 0.3], [2 - 1e-12, 0.0]])
+    assert left.on_part("left", seam).all()
+    assert not left.on_part("interior", seam).any()
+    np.testing.assert_array_equal(left.normal("left", seam), np.tile([1.0, 0.0], (4, 1)))  # out of the domain, into the hole
+    np.testing.assert_array_equal(left.contains([[1.9, 0.0], [-0.1, 0.0], [2.1, 0.0]]), [True, True, False])
+
+
+def test_a_hole_is_the_same_in_every_period():
+    holed = Box((-1, -1), (1, 1), periodic=("x", "y")) - Ball((0, 0), 0.5) - Ball((0.75, 0.75), 0.25)
+    assert holed.parts == ("interior", "boundary", "circle", "circle2")
+    assert holed.measure("interior") == pytest.approx(4 - np.pi * (0.25 + 0.0625), rel=1e-3)
+    assert holed.measure("boundary") == pytest.approx(2 * np.pi * 0.75)
+    rim, places = holed.sample("circle2", 20), np.random.default_rng(0).uniform(-1, 1, (500, 2))
+    away = np.array([[-4.0, 6.0]])
+    assert holed.on_part("circle2", rim + away).all()
+    np.testing.assert_allclose(holed.normal("circle2", rim + away), (0.75 - rim) / 0.25, atol=1e-12)
+    inside = np.linalg.norm(places, axis=1) > 0.5
+    inside &= np.linalg.norm(places - 0.75, axis=1) > 0.25
+    np.testing.assert_array_equal(holed.contains(places), inside)
+    np.testing.assert_array_equal(holed.contains(places + away), inside)
+
+
+def test_a_box_that_is_shifted_takes_the_hole_that_would_cross_its_seam():
+    shifted = Box((-1, -1), (1, 1), periodic=("x",)) - Ball((0, 0), 0.5)
+    np.testing.assert_array_equal(shifted.contains([[-0.1, 0], [1.9, 0], [0.1, 0], [2.1, 0], [1.4, 0]]), [False] * 4 + [True])
+    with pytest.raises(ValueError, match=r"Shift the box, as `Box\(\(-1, -1\), \(1, 1\), periodic=\('x',\)\)`"):
+        _ = STRIP - Ball((0, 0), 0.5)
+
+
 def test_a_domain_with_circles_is_made_again_from_its_arguments():
     again = Box(**(STRIP.arguments() or {}))
     assert repr(again) == repr(STRIP) == "Box((0, -1), (2, 1), periodic=('x',))"

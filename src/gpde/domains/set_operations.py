@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from gpde.domains.base import AbstractDomain, Mask, Points
+from gpde.domains.base import AbstractDomain, Mask, Points, point_text
 from gpde.domains.pieces import AbstractPieces, Source, share_of
 from gpde.domains.sampling import acceptance, trial
 from gpde.domains.spacetime import SpaceTime
 
 STEP = 1e-6
+Images = Float[np.ndarray, "images dim"]
 
 
 class AbstractSetOperation(AbstractPieces):
@@ -40,6 +41,7 @@ class AbstractSetOperation(AbstractPieces):
         self.tolerance = max(first.tolerance, second.tolerance)
         self.lower, self.upper = self._box()
         self.coordinates = first.coordinates
+        self._operands = first, self._taken()
         # Each atom of the boundary: which operand it comes from, its name there, and how much of it is left.
         self._atoms: dict[str, tuple[int, str, float]] = {}
         self._filled = acceptance(trial(self.extent, self.place_in_box)) if np.all(self.lower < self.upper) else 0.0
@@ -62,9 +64,9 @@ class AbstractSetOperation(AbstractPieces):
                 if union != "boundary" and there:
                     self._unions[_free(union, {*self._unions, *left, "interior"})] = there
 
-    @property
-    def _operands(self) -> tuple[AbstractDomain, AbstractDomain]:
-        return self.first, self.second
+    def _taken(self) -> AbstractDomain:
+        """The second operand as it is taken here."""
+        return self.second
 
     @abc.abstractmethod
     def _box(self) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
@@ -128,7 +130,8 @@ class AbstractSetOperation(AbstractPieces):
         step = STEP * float(self.extent.max()) * self._normal(number, old, points)
         out = self.contains(points - step, 0.0) & ~self.contains(points + step, 0.0)
         if number == 1:  # what both share is the first's
-            out &= ~self.first.on_part("boundary", points)
+            for atom in self.first.sides:
+                out &= ~self.first.on_part(atom, points)
         return out
 
 
@@ -180,7 +183,7 @@ class Intersection(AbstractSetOperation):
 
 @final
 class Difference(AbstractSetOperation):
-    r"""$A \setminus B$ with its boundary, written `a - b`."""
+    r"""$A \setminus B$ with its boundary, written `a - b`. Where $A$ is periodic, so is what is taken away."""
 
     _second_outward = -1.0
 
@@ -190,8 +193,107 @@ class Difference(AbstractSetOperation):
     def _box(self) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
         return self.first.lower, self.first.upper
 
+    def _taken(self) -> AbstractDomain:
+        if np.isinf(self.periods).all():
+            return self.second
+        for axis in np.flatnonzero(np.isfinite(self.periods)):
+            self._check_seam(int(axis))
+        return _Repeated(self.second, self.lower, self.periods)
+
     def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
-        return self.first.contains(points, tolerance) & ~self.second.on_part("interior", points, tolerance)
+        return self.first.contains(points, tolerance) & ~self._operands[1].on_part("interior", points, tolerance)
 
     def _strictly_inside(self, points: Points, tolerance: float) -> Mask:
-        return self.first.on_part("interior", points, tolerance) & ~self.second.contains(points, tolerance)
+        return self.first.on_part("interior", points, tolerance) & ~self._operands[1].contains(points, tolerance)
+
+    def _check_seam(self, axis: int) -> None:
+        """Refuses a second operand that reaches over the ends of a periodic coordinate: its sides would lie elsewhere."""
+        low, high, slack = self.second.lower[axis], self.second.upper[axis], self.tolerance * self.extent[axis]
+        if self.lower[axis] - slack <= low and high <= self.upper[axis] + slack:
+            return
+        period, name = self.periods[axis], self.coordinates[axis]
+        lower, upper, middle = self.lower.copy(), self.upper.copy(), (low + high) / 2
+        lower[axis], upper[axis] = middle - period / 2, middle + period / 2
+        circles = tuple(c for c, p in zip(self.coordinates, self.periods, strict=True) if np.isfinite(p))
+        shifted = f"Shift the box, as `Box({point_text(lower)}, {point_text(upper)}, periodic={circles})`: the same domain."
+        all_round = f"To cut all the way round, let it go from {self.lower[axis]:g} to {self.upper[axis]:g}."
+        raise ValueError(
+            f"`Difference`: {name} is periodic, from {self.lower[axis]:g} to {self.upper[axis]:g}, and {self.second!r} reaches "
+            f"over its seam, from {low:g} to {high:g}. {shifted if high - low <= period + slack else all_round}"
+        )
+
+
+@final
+class _Repeated(AbstractPieces):
+    """A domain that lies in the base cell of periodic coordinates, and in every other cell too."""
+
+    def __init__(self, domain: AbstractDomain, cell: Float[np.ndarray, " dim"], repeats: Float[np.ndarray, " dim"]):
+        self.domain, self.cell, self.repeats = domain, cell, repeats
+        self.lower, self.upper, self.coordinates, self.tolerance = (
+            domain.lower,
+            domain.upper,
+            domain.coordinates,
+            domain.tolerance,
+        )
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        return self.domain.atoms
+
+    @property
+    def unions(self) -> Mapping[str, tuple[str, ...]]:
+        return self.domain.unions
+
+    def source(self, atom: str) -> Source:
+        return Source(self.domain, atom, 1.0)
+
+    def keeps(self, atom: str, points: Points) -> Mask:
+        return np.ones(len(points), dtype=bool)
+
+    def contains(self, points: ArrayLike, tolerance: float | None = None) -> Mask:
+        checked = self.check_points(points, "contains")
+        images, whose = self._images(checked, self.tolerance if tolerance is None else tolerance)
+        return _of_images(np.logical_or, self.domain.contains(images, tolerance), whose)
+
+    def on_atom(self, atom: str, points: Points, tolerance: float) -> Mask:
+        images, whose = self._images(points, tolerance)
+        if atom != "interior":
+            return _of_images(np.logical_or, self.domain.on_atom(atom, images, tolerance), whose)
+        # At the seam that is inside which is inside a step off it on both sides: the ends of a strip around are no boundary.
+        return _of_images(np.logical_and, self.domain.on_atom(atom, self._off_seams(images, tolerance), tolerance), whose)
+
+    def atom_normal(self, atom: str, points: Points) -> Points:
+        images, whose = self._images(points, self.tolerance)
+        normals, on = self.domain.atom_normal(atom, images), self.domain.on_atom(atom, images, self.tolerance)
+        out = normals[: len(points)]
+        out[whose[on]] = normals[on]
+        return out
+
+    def _images(self, points: Points, tolerance: float) -> tuple[Images, Int[np.ndarray, " images"]]:
+        """Where the points lie in the base cell, those at a seam at both of its ends; and whose image each is."""
+        images, whose = points.copy(), np.arange(len(points))
+        for axis in np.flatnonzero(np.isfinite(self.repeats)):
+            low, period = self.cell[axis], self.repeats[axis]
+            with np.errstate(invalid="ignore"):  # of what is not finite
+                images[:, axis] = low + np.mod(images[:, axis] - low, period)
+            ends = images[:, axis] <= low + tolerance * period, images[:, axis] >= low + (1 - tolerance) * period
+            others = [images[end] + sign * period * np.eye(self.dim)[axis] for end, sign in zip(ends, (1, -1), strict=True)]
+            images, whose = np.concatenate([images, *others]), np.concatenate([whose, *[whose[end] for end in ends]])
+        return images, whose
+
+    def _off_seams(self, images: Images, tolerance: float) -> Images:
+        """The images with those at a seam a step farther inside: more than the tolerance."""
+        images = images.copy()
+        for axis in np.flatnonzero(np.isfinite(self.repeats)):
+            low, period = self.cell[axis], self.repeats[axis]
+            step = (STEP + 2 * tolerance) * max(period, float(self.extent.max()))
+            images[images[:, axis] <= low + tolerance * period, axis] = low + step
+            images[images[:, axis] >= low + (1 - tolerance) * period, axis] = low + period - step
+        return images
+
+
+def _of_images(how: np.ufunc, holds: Bool[np.ndarray, " images"], whose: Int[np.ndarray, " images"]) -> Mask:
+    """What holds for one image of a point, or for each of them."""
+    out = np.full(whose.max(initial=-1) + 1, how.identity, dtype=bool)
+    how.at(out, whose, holds)
+    return out
