@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial import KDTree
 
 import gpde
 from gpde.domains import Ball, Box, SpaceTime
@@ -82,6 +83,17 @@ def test_a_box_that_is_shifted_takes_the_hole_that_would_cross_its_seam():
     np.testing.assert_array_equal(shifted.contains([[-0.1, 0], [1.9, 0], [0.1, 0], [2.1, 0], [1.4, 0]]), [False] * 4 + [True])
     with pytest.raises(ValueError, match=r"Shift the box, as `Box\(\(-1, -1\), \(1, 1\), periodic=\('x',\)\)`"):
         _ = STRIP - Ball((0, 0), 0.5)
+
+
+@pytest.mark.parametrize("domain", [STRIP, STRIP - Ball((1, 0), 0.5), SpaceTime(Box(0, 1, periodic="x"), 0, 1)])
+def test_poisson_disks_are_as_far_apart_across_the_seam_as_inside(domain):
+    points = domain.sample("interior", 300, sampling="poisson")
+    shares = (points - domain.lower) / domain.units
+    around = KDTree(shares, boxsize=np.where(np.isfinite(domain.periods), domain.extent / domain.units, 0.0))
+    nearest, within = around.query(shares, k=2)[0][:, 1], KDTree(shares).query(shares, k=2)[0][:, 1]
+    across = nearest[nearest < within]  # those whose nearest is beyond the seam
+    assert len(across) > 5
+    assert across.min() > 0.95 * nearest[nearest == within].min()
 
 
 def test_a_domain_with_circles_is_made_again_from_its_arguments():

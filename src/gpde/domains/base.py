@@ -207,7 +207,7 @@ class AbstractDomain(abc.ABC):
         num = num if self.atom_dim(atom) else min(num, 1)
         if sampling == "poisson" or not (sampling == "uniform" or self.has_chart(atom)):
             many = self.sample_atom(atom, 5 * num, "uniform", seed)
-            return many[spread(many / self.units, num)]
+            return many[spread(many / self.units, num, self.periods / self.units)]
 
         def place(unit: Float[np.ndarray, "points axes"]) -> Points:
             return self.place(atom, unit)

@@ -82,7 +82,7 @@ class PointCloud(AbstractDomain):
             return cloud.copy()
         if sampling == "uniform":
             return cloud[generator(seed, atom).permutation(len(cloud))[:num]]
-        return cloud[spread(cloud / self.units, num)]
+        return cloud[spread(cloud / self.units, num, self.periods)]
 
     def place(self, atom: str, unit: Float[np.ndarray, "points axes"]) -> Points:
         cloud = self._clouds[atom]

@@ -107,14 +107,21 @@ def weights_of_means(
     return equal + np.linalg.lstsq(basis.T, polynomials(many).mean(axis=0) - equal @ basis, rcond=1e-10)[0]
 
 
-def spread(points: Float[np.ndarray, "many dim"], num: int) -> np.ndarray:
-    """The indices of `num` of the points, in order, none close to another: of the closest two one goes, again and again."""
+def spread(points: Float[np.ndarray, "many dim"], num: int, periods: Float[np.ndarray, " dim"]) -> np.ndarray:
+    """The indices of `num` of the points, in order, none close to another: of the closest two one goes, again and again.
+
+    Coordinates close to circles where `periods` are finite: points on either side of a seam are close.
+    """
     many = len(points)
     if num >= many:
         return np.arange(many)
+    circle = np.isfinite(periods)
+    around = np.where(circle, np.mod(points, np.where(circle, periods, 1.0)), points)
+    around = np.where(circle & (around >= periods), 0.0, around)  # the remainder of -1e-20 is rounded to the period
+    tree = KDTree(around, boxsize=np.where(circle, periods, 0.0))
     # Neighbours enough that a point rarely outlives all of its own.
     num_near = min(many, 24)
-    distance, near = (np.reshape(a, (many, num_near))[:, 1:].tolist() for a in KDTree(points).query(points, k=num_near))
+    distance, near = (np.reshape(a, (many, num_near))[:, 1:].tolist() for a in tree.query(around, k=num_near))
     heap = [(row[0], i, 0) for i, row in enumerate(distance)]
     heapq.heapify(heap)
     alive, left = np.ones(many, dtype=bool), many
