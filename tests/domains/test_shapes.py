@@ -233,6 +233,20 @@ def test_a_cloud_gives_its_own_points_each_once():
     assert KDTree(domain.boundary["boundary"]).query(in_time[:, 1:])[0].max() == 0
 
 
+def test_what_is_made_of_a_cloud_has_its_points_each_at_most_once():
+    domain = cloud()
+    carved = domain - Ball((0.2, 0), 0.3)
+    assert carved.parts == ("interior", "boundary", "cloud", "circle")
+    assert carved.covers("boundary") == ("cloud", "circle")
+    assert carved.measure("interior") == pytest.approx(math.pi * (1 - 0.09), rel=0.02)
+    for made, part in ((carved, "cloud"), (domain.with_parts(low=lambda x: x[1] < 0), "low")):
+        for sampling in ("uniform", "sobol", "poisson"):
+            points = made.sample(part, 25, sampling=sampling)
+            assert len(np.unique(points, axis=0)) == 25
+            assert KDTree(domain.boundary["boundary"]).query(points)[0].max() == 0
+    assert len(carved.sample("cloud", 1000)) == 60
+
+
 def test_set_operations_keep_the_names_of_parts_and_number_those_that_clash():
     both = Box((0, 0), (1, 1)) | Box((1, 0), (2, 1))
     assert both.parts == ("interior", "boundary", "left", "bottom", "top", "right2", "bottom2", "top2")

@@ -14,6 +14,7 @@ from gpde.domains.sampling import (
     SAMPLINGS,
     between,
     count,
+    first_of_each,
     gauss_points,
     generator,
     placed,
@@ -212,8 +213,16 @@ class AbstractDomain(abc.ABC):
         def place(unit: Float[np.ndarray, "points axes"]) -> Points:
             return self.place(atom, unit)
 
+        def drawn(many: int) -> Points:
+            return placed(many, self.atom_extent(atom), place, sampling=sampling, rng=lambda: generator(seed, atom))
+
         try:
-            return placed(num, self.atom_extent(atom), place, sampling=sampling, rng=lambda: generator(seed, atom))
+            points = drawn(num)
+            if self.has_chart(atom) or len(first_of_each(points)) == num:
+                return points
+            # What is made of a cloud has its points, each at most once.
+            many = drawn(5 * num)
+            return many[first_of_each(many)[:num]]
         except ValueError as error:
             raise ValueError(f"`sample`: {error} on {atom!r} of {self!r}.") from error
 

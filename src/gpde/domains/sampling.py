@@ -107,6 +107,11 @@ def weights_of_means(
     return equal + np.linalg.lstsq(basis.T, polynomials(many).mean(axis=0) - equal @ basis, rcond=1e-10)[0]
 
 
+def first_of_each(points: Float[np.ndarray, "many dim"]) -> np.ndarray:
+    """The indices of the points, in order, without those that repeat an earlier one."""
+    return np.sort(np.unique(points, axis=0, return_index=True)[1])
+
+
 def spread(points: Float[np.ndarray, "many dim"], num: int, periods: Float[np.ndarray, " dim"]) -> np.ndarray:
     """The indices of `num` of the points, in order, none close to another: of the closest two one goes, again and again.
 

@@ -48,9 +48,9 @@ class AbstractSetOperation(AbstractPieces):
         if not self._filled:
             raise ValueError(f"`{name}`: {first!r} and {second!r} leave nothing; check where they lie.")
         reserved = {"interior", *first.parts}
-        new = [{atom: atom for atom in first.atoms}, {}]
+        new = [{atom: _free(_special(atom), set(first.parts) - {atom}) for atom in first.atoms}, {}]
         for atom in second.atoms[1:]:
-            new[1][atom] = _free(atom, {*reserved, *new[1].values(), *second.unions})
+            new[1][atom] = _free(_special(atom), {*reserved, *new[0].values(), *new[1].values(), *second.unions})
         left = {
             new[i][old]: (i, old, share_of(domain, old, functools.partial(self._on_boundary, i, old), log2=14))
             for i, domain in enumerate(self._operands)
@@ -133,6 +133,11 @@ class AbstractSetOperation(AbstractPieces):
             for atom in self.first.sides:
                 out &= ~self.first.on_part(atom, points)
         return out
+
+
+def _special(atom: str) -> str:
+    """The name of an atom among others: where `"boundary"` is one, as of a cloud, it is that of all together from here on."""
+    return "cloud" if atom == "boundary" else atom
 
 
 def _free(name: str, taken: set[str]) -> str:
