@@ -232,6 +232,14 @@ CASES = {
         lambda: solve(problem(domain=CIRCLE, equations={"interior": zero}), Gaussian(0.3, period={0: 0.3})),
         r"coordinate 0 of the domain has the period 1, the kernel Gaussian has 0.3",
     ),
+    "a hole over the seam of a circle": (
+        lambda: Box((0, 0), (1, 1), periodic="x") - Ball((0, 0.5), 0.2),
+        r"`Difference`: x is periodic, from 0 to 1, and Ball.* reaches over its seam, from -0.2 to 0.2. Shift the box, as `Box",
+    ),
+    "a cut around a circle that goes beyond it": (
+        lambda: Box((0, 0), (1, 1), periodic="x") - Box((-1, 0.4), (2, 0.6)),
+        r"reaches over its seam, from -1 to 2. To cut all the way round, let it go from 0 to 1",
+    ),
     "a union of circles": (lambda: CIRCLE | Box(2, 3), r"`Union`: of a domain with periodic coordinates only a difference"),
     "points outside a disk": (
         lambda: solve(problem(domain=Ball((0, 0), 1)), points={"interior": [(0.9, 0.9)]}),
@@ -341,6 +349,14 @@ CASES = {
     "parameters that are not declared": (
         lambda: inside(lambda u, x, nu, rate: nu * laplacian(u)(x) + rate),
         r"unknown numbers are named in `parameters`. Its signature is \(u, x, nu, rate\)",
+    ),
+    "a parameter that is spelt otherwise": (
+        lambda: inside(lambda u, x, kappa: kappa * laplacian(u)(x), parameters={"k": gpde.Parameter(1.0)}),
+        r"'interior' has none.*`parameters=\{\"kappa\": gpde.Parameter\(initial=...\)\}`; the parameters are 'k'\.",
+    ),
+    "a parameter too many": (
+        lambda: inside(lambda u, x, nu, kappa: kappa * laplacian(u)(x), parameters={"k": gpde.Parameter(1.0)}),
+        r"unknown numbers are named in `parameters`, and these are 'k'. Its signature is \(u, x, nu, kappa\)",
     ),
     "a parameter that no equation takes": (
         lambda: problem(parameters={"rate": gpde.Parameter(1.0)}),
@@ -505,6 +521,10 @@ CASES = {
     "values of another length": (
         lambda: data(values=(1.0, 2.0)),
         r"points of shape \(num, dim\) and values of shape \(num,\).*came \(3, 2\) and \(2,\)",
+    ),
+    "points on a line": (
+        lambda: data(np.linspace(0, 1, 3)),
+        r"`Observations`: points of shape \(num, dim\) .*came \(3,\) and \(3,\). Write `points\[:, None\]`",
     ),
     "no observations": (lambda: data(np.zeros((0, 2)), ()), r"with num >= 1 are needed; came \(0, 2\)"),
     "missing data": (lambda: data(values=(1.0, np.nan, 2.0)), r"points and values must be finite; remove missing data first"),
@@ -689,13 +709,29 @@ CASES = {
     ),
     "a regularization nobody uses": (
         lambda: FullBatch(regularization=1e-3),
-        r'`regularization` is the weight of `constraints="relax"`',
+        r'`regularization` is the weight of `constraints="relax"`; `constraints` is None. Give `constraints="relax"`, or leave',
     ),
     "no steps": (lambda: FullBatch(max_steps=0), r"`FullBatch`: `max_steps` must be a whole number >= 1; came 0"),
     "steps in words": (lambda: FullBatch(max_steps="ten"), r"`max_steps` must be a whole number >= 1; came 'ten'"),
     "a tolerance that is no number": (
         lambda: FullBatch(tolerance=float("nan")),
         r"`tolerance` must be a finite number > 0; came nan",
+    ),
+    "a batch of one point": (
+        lambda: gpde.MiniBatch(batch_size=1),
+        r"`MiniBatch`: `batch_size` must be a whole number >= 2; came 1",
+    ),
+    "a batch size that is spelt otherwise": (
+        lambda: gpde.MiniBatch(batchsize=3),
+        r"`MiniBatch`: there is no argument `batchsize`. Did you mean `batch_size`\? It takes batch_size, num_steps",
+    ),
+    "constraints that are spelt otherwise": (
+        lambda: FullBatch(constraint="relax"),
+        r"`FullBatch`: there is no argument `constraint`. Did you mean `constraints`\?",
+    ),
+    "patches that are spelt otherwise": (
+        lambda: gpde.Consensus(patches=3),
+        r"`Consensus`: there is no argument `patches`. Did you mean `num_patches`\?",
     ),
     "negative escalations": (lambda: FullBatch(max_escalations=-1), r"`max_escalations` must be a whole number >= 0; came -1"),
     # --- the kernel
@@ -731,6 +767,10 @@ CASES = {
     "a single point": (
         lambda: solution()(np.zeros(2)),
         r"`points` must have shape \(num, 2\).*came \(2,\). For one point write `solution\(points\[None\]\)`",
+    ),
+    "coordinates apart": (
+        lambda: solution()(0.3, 0.4),
+        r"points are the rows of one array of shape \(num, 2\), as `solution\(\[\[0.3, 0.4\]\]\)` .*came 2 arguments",
     ),
     "places of another dimension": (
         lambda: solution()(np.zeros((4, 3))),

@@ -589,7 +589,7 @@ def test_uniform_batches_find_the_solution_too():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": 0}, "`batch_size` must be a whole number >= 1"),
+        ({"batch_size": 0}, "`batch_size` must be a whole number >= 2"),
         ({"num_steps": -3}, "`num_steps` must be a whole number"),
         ({"regularization": -1.0}, "`regularization` must be a finite number > 0"),
         ({"constraints": "linearize"}, "`constraints` must be one of"),

@@ -120,10 +120,11 @@ def stated(
     try:
         signature.bind(*([None] * len(own)), **named)
     except TypeError as error:
+        there = f", and these are {', '.join(map(repr, scalars))}" if scalars else ""
         raise ValueError(
             f"{name} must take {len(own)} arguments, `{takes}`: the field{'s' if len(fields) > 1 else ''} {words(fields)} and "
             f"the point; or one more, `({', '.join(fields)}, x, n)`, the outward normal on a part of the boundary; "
-            f"unknown numbers are named in `parameters`. Its signature is {signature}."
+            f"unknown numbers are named in `parameters`{there}. Its signature is {signature}."
         ) from error
     return Statement(equation, name, len(fields), normal, told, means)
 

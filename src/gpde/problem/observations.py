@@ -28,9 +28,10 @@ class Observations:
     def __post_init__(self) -> None:
         points, values = numbers("`Observations`: `points`", self.points), numbers("`Observations`: `values`", self.values)
         if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
+            on_a_line = points.ndim == 1 and points.shape == values.shape
             raise ValueError(
                 "`Observations`: points of shape (num, dim) and values of shape (num,) with num >= 1 are needed; "
-                f"came {points.shape} and {values.shape}."
+                f"came {points.shape} and {values.shape}.{' Write `points[:, None]`.' if on_a_line else ''}"
             )
         if not (np.isfinite(points).all() and np.isfinite(values).all()):
             raise ValueError("`Observations`: points and values must be finite; remove missing data first.")

@@ -249,7 +249,8 @@ class Problem:
         """A message; what is not called `n` may have been meant as an unknown scalar."""
         boundary = ", ".join(p for p in self.domain.parts if not self.domain.is_open(p))
         name = statement.normal
-        scalar = f' An unknown number is declared by `parameters={{"{name}": gpde.Parameter(initial=...)}}`.'
+        scalar = f' An unknown number is declared by `parameters={{"{name}": gpde.Parameter(initial=...)}}`'
+        scalar += f"; the parameters are {', '.join(map(repr, self.parameters))}." if self.parameters else "."
         return (
             f"{statement.name} takes one argument after `{', '.join(self.fields)}` and `x`, which is the outward normal, and "
             f"'{part}' has none. Equations on the boundary may take it: on {boundary}.{'' if name == 'n' else scalar}"

@@ -112,8 +112,13 @@ class Solution:
     def _function_text(self) -> str:
         return ", ".join(f"{field}({', '.join(self.domain.coordinates)})" for field in self.fields)
 
-    def __call__(self, points: Any, *, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
+    def __call__(self, points: Any, *more: Any, extrapolate: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The fields at points."""
+        if more:
+            raise ValueError(
+                f"`solution(points)`: points are the rows of one array of shape (num, {self.dim}), as `solution([[0.3, 0.4]])` "
+                f"for a single one in the plane; came {1 + len(more)} arguments."
+            )
         where = self._checked(points, extrapolate)
         values = self._alive(self.predictor.values(self._identities, where) + self._means(where), where)
         return values[:, 0] if len(self.fields) == 1 else values

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from gpde.arguments import named_constructor
 from gpde.collocation.cover import Cover, cover
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import PointTable, point_table
@@ -90,6 +91,7 @@ class State(NamedTuple):
     resting: bool = False
 
 
+@named_constructor
 class Consensus(AbstractMethod):
     """All patches at once.
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gpde.arguments import named_constructor
 from gpde.functionals.block_gram import BlockGram, num_entries
 from gpde.linalg.escalation import NUGGET_GROWTH, nugget_levels
 from gpde.linalg.line_search import next_move
@@ -82,6 +83,7 @@ class State(NamedTuple):
         return self.ladder.level == 0.0 and not self.spread.spreading
 
 
+@named_constructor
 class FullBatch(AbstractMethod):
     """All points in one batch.
 
@@ -112,8 +114,8 @@ class FullBatch(AbstractMethod):
             check_positive("FullBatch", "regularization", self.regularization)
             if self.constraints != "relax":
                 raise ValueError(
-                    '`FullBatch`: `regularization` is the weight of `constraints="relax"`; '
-                    f"with {self.constraints!r} leave it out."
+                    '`FullBatch`: `regularization` is the weight of `constraints="relax"`; `constraints` is '
+                    f'{self.constraints!r}. Give `constraints="relax"`, or leave `regularization` out.'
                 )
         check_positive("FullBatch", "tolerance", self.tolerance)
         check_count("FullBatch", "max_steps", self.max_steps, least=1)

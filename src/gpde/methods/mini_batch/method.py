@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from gpde.arguments import named_constructor
 from gpde.collocation.neighbours import Metric
 from gpde.collocation.point_table import point_table, table_operators
 from gpde.domains.sampling import generator
@@ -51,6 +52,7 @@ _LEAST_STEPS, _SWEEPS = 40_000, 60
 _PLATEAU = 1e-3
 
 
+@named_constructor
 class MiniBatch(AbstractMethod):
     r"""Algorithm 1, by default with the preconditioned step of Remark 2.3.
 

@@ -17,7 +17,8 @@ _CHOICES = {
 
 def check_settings(method: Any) -> None:
     """Raises `ValueError` where a setting is none."""
-    for name in ("batch_size", "max_inner_steps", "parallel_batches"):
+    check_count("MiniBatch", "batch_size", method.batch_size, 2)  # a point alone learns nothing of the others
+    for name in ("max_inner_steps", "parallel_batches"):
         check_count("MiniBatch", name, getattr(method, name), 1)
     check_count("MiniBatch", "num_steps", method.max_steps, 1)
     check_count("MiniBatch", "max_escalations", method.max_escalations)
