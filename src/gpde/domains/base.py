@@ -299,6 +299,11 @@ class AbstractDomain(abc.ABC):
             raise ValueError(f"`{call}`: points have shape (num, {self.dim}) in {self!r}; got {array.shape}.")
         return array
 
+    def during(self, start: float, stop: float) -> "AbstractDomain | None":
+        """What there is of the domain between two of its times, the first coordinate; None where that is no time."""
+        del start, stop
+        return None
+
     # --- domains made of domains
 
     def with_parts(self, **predicates: Any) -> "WithParts":

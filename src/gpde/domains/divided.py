@@ -73,6 +73,14 @@ class Divided(AbstractPieces):
     def __repr__(self) -> str:
         return f"Divided({self.domain!r}, {self.region!r}, {self.names})"
 
+    def during(self, start: float, stop: float) -> "Divided | None":
+        domain, region = self.domain.during(start, stop), self.region
+        if domain is None:
+            return None
+        if region.lower[0] <= start and stop <= region.upper[0]:  # else it begins or ends on the way, as it says itself
+            region = region.during(start, stop) or region
+        return Divided(domain, region, self.names)
+
     @property
     def units(self) -> Float[np.ndarray, " dim"]:
         return self.domain.units

@@ -55,6 +55,10 @@ class WithParts(AbstractPieces):
     def __repr__(self) -> str:
         return f"{self.domain!r}.with_parts({', '.join(self._names)})"
 
+    def during(self, start: float, stop: float) -> "WithParts | None":
+        domain = self.domain.during(start, stop)
+        return None if domain is None else WithParts(domain, self.predicates)
+
     @property
     def units(self) -> Float[np.ndarray, " dim"]:
         return self.domain.units

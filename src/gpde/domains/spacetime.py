@@ -46,6 +46,9 @@ class SpaceTime(AbstractDomain):
     def __repr__(self) -> str:
         return f"SpaceTime({self.space!r}, {self.start:g}, {self.stop:g})"
 
+    def during(self, start: float, stop: float) -> "SpaceTime":
+        return SpaceTime(self.space, start, stop)
+
     @property
     def atoms(self) -> tuple[str, ...]:
         return ("interior", "initial", *self.space.atoms[1:], "final")

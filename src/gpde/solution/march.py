@@ -1,24 +1,19 @@
 """Long times: an evolution equation solved window after window of time, each from where the last one ended."""
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from gpde.arguments import named_arguments
-from gpde.domains import SpaceTime
-from gpde.equations.linear_operators import LinearOperator
 from gpde.machine import interrupts
-from gpde.methods.base import AbstractPredictor
 from gpde.outcomes import Outcome, Result
-from gpde.problem.problem import Observations, PointsByPart, Problem
+from gpde.problem.problem import Problem
 from gpde.solution._solve import solve
 from gpde.solution.solution import Seconds, Solution
+from gpde.solution.windows import Marched, MarchedSolution, Window, starts_of, with_start
 
 _BEST_FIRST = (
     Outcome.CONVERGED,
@@ -33,34 +28,6 @@ _BEST_FIRST = (
 )
 
 
-class Marched(AbstractPredictor):
-    """The predictors of consecutive windows of time, the first coordinate; at an edge the earlier one speaks."""
-
-    continuous: ClassVar[bool] = False
-    predictors: tuple[AbstractPredictor, ...]
-    edges: Float[np.ndarray, " edges"]
-
-    def raw_values(
-        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
-    ) -> Float[np.ndarray, "points operators"]:
-        return self._by_window(lambda predictor, here: predictor.raw_values(operators, here), len(operators), points)
-
-    def raw_variances(
-        self, operators: Sequence[LinearOperator], points: Float[np.ndarray, "points dim"]
-    ) -> Float[np.ndarray, "points operators"]:
-        return self._by_window(lambda predictor, here: predictor.raw_variances(operators, here), len(operators), points)
-
-    def _by_window(
-        self, evaluate: Callable[[AbstractPredictor, np.ndarray], np.ndarray], num: int, points: np.ndarray
-    ) -> np.ndarray:
-        out = np.zeros((len(points), num))
-        window = np.searchsorted(self.edges[1:-1], points[:, 0])
-        for index in np.unique(window):
-            here = window == index
-            out[here] = evaluate(self.predictors[index], points[here])
-        return out
-
-
 @named_arguments
 def march(
     problem: Problem, kernel: Any = None, *, windows: int | Sequence[float] | Float[np.ndarray, " edges"], **arguments: Any
@@ -69,8 +36,8 @@ def march(
 
     **Main arguments:**
 
-    - `problem`: on a `SpaceTime`, with linear equations on `"initial"`: values, and time derivatives where the equation has
-      two of them.
+    - `problem`: on a `SpaceTime`, which may have further parts or be divided, with linear equations on `"initial"`: values, and
+      time derivatives where the equation has two of them.
     - `windows`: how many, of equal length; or the times at which they meet, start and stop included.
 
     **Other arguments:**
@@ -80,7 +47,9 @@ def march(
 
     The solution is one function of time. Its history has a `window` in each entry. A window that fails ends the march: what was
     reached until then is returned, on the times that it covers, and its result says so. All windows have the same shapes and
-    the same equations, so that they compile once.
+    the same equations, so that they compile once. `error_estimate` and `std(calibrated=True)` march through all windows again
+    with a companion on twice the points, so that they know what a window has from those before it; `std` itself, and a file,
+    knows each window alone.
     """
     edges = _edges(problem, windows)
     if "initial" in arguments or "points" in arguments:
@@ -91,128 +60,105 @@ def march(
         raise ValueError(
             "`march`: `constraints` hold at times of their own, which one window has and others have not; `solve` it."
         )
-    operators = [_linear_part(equation) for equation in _initial_equations(problem)]
-    solutions: list[Solution] = []
-    for start, stop in itertools.pairwise(edges):
-        window, points = _window(problem, start, stop, operators, solutions[-1] if solutions else None, arguments)
-        solutions.append(solve(window, kernel, points=points, **arguments))
-        if solutions[-1].result.failed or interrupts.pending():
+    if problem.parameters:
+        raise ValueError(
+            f"`march`: the problem has unknown scalars ({', '.join(problem.parameters)}), which all data determine together, "
+            "while each window would find its own; `solve` it, or march with the value that `solve` found."
+        )
+    starts = starts_of(problem)
+    wholes = [_between(problem, edges, number) for number in range(len(edges) - 1)]
+    sampled = {name: arguments[name] for name in ("num_interior", "num_boundary", "sampling", "seed") if name in arguments}
+    reached: list[Window] = []
+    for whole in wholes:
+        points = whole.sample(**sampled)
+        where = [points[start.part] for start in starts]
+        if reached:
+            values = [reached[-1].solution.apply(start.left, x) for start, x in zip(starts, where, strict=True)]
+        else:
+            values = [start.right(x) for start, x in zip(starts, where, strict=True)]
+        window = with_start(whole, starts, where, values)
+        inside = {part: points[part] for part in window.equations}
+        found = solve(window, kernel, points=inside, **arguments)
+        reached.append(Window(whole, dataclasses.replace(found, resume=None)))
+        if reached[-1].solution.result.failed or interrupts.pending():
             break
-    return _joined(problem, edges, solutions)
+    return _joined(problem, edges, reached)
 
 
 def _edges(problem: Problem, windows: Any) -> Float[np.ndarray, " edges"]:
     domain = problem.domain
-    if not isinstance(domain, SpaceTime):
-        raise ValueError(f"`march`: the problem needs a time, as on `gpde.SpaceTime(space, start, stop)`; it is on {domain}.")
+    first, last = float(domain.lower[0]), float(domain.upper[0])
+    if domain.during(first, last) is None:
+        raise ValueError(
+            "`march`: the problem needs a time, as on `gpde.SpaceTime(space, start, stop)`, which may have further parts or be "
+            f"divided; it is on {domain}."
+        )
     if isinstance(windows, int | np.integer) and not isinstance(windows, bool) and windows >= 1:
-        return np.linspace(domain.start, domain.stop, int(windows) + 1)
+        return np.linspace(first, last, int(windows) + 1)
     try:
-        edges = np.asarray(windows, dtype=float)
+        edges = np.array(windows, dtype=float)
     except (TypeError, ValueError):
         edges = np.zeros(0)
     inside = edges.ndim == 1 and len(edges) >= 2 and bool(np.all(np.diff(edges) > 0))
-    if not (inside and np.isclose(edges[0], domain.start) and np.isclose(edges[-1], domain.stop)):
+    if not (inside and np.isclose(edges[0], first) and np.isclose(edges[-1], last)):
         raise ValueError(
             "`march`: `windows` is how many there are, or the times at which they meet, ascending from "
-            f"{domain.start:g} to {domain.stop:g}; came {windows!r}."
+            f"{first:g} to {last:g}; came {windows!r}."
         )
+    edges[0], edges[-1] = first, last
     return edges
 
 
-def _initial_equations(problem: Problem) -> tuple[Callable[..., Any], ...]:
-    """The equations at the start, which must be linear: they are what one window tells the next."""
-    given = next((c for c in problem.conditions if c.part == "initial"), None)
-    if given is None:
-        raise ValueError("`march`: there is no equation on 'initial', so that nothing goes from one window to the next.")
-    if not all(kind.linear for kind in given.reading.kinds):
+def _between(problem: Problem, edges: Float[np.ndarray, " edges"], number: int) -> Problem:
+    """The problem of one window, its start still an equation."""
+    start, stop = edges[number : number + 2]
+    # Data at an edge belong to the window before; the first has those at its start, and rounding leaves none over.
+    after, until = (-np.inf if number == 0 else start), (np.inf if number == len(edges) - 2 else stop)
+    try:
+        return _restricted(problem, (start, stop), (after, until))
+    except ValueError as error:
         raise ValueError(
-            "`march`: the equations on 'initial' must be linear in the unknown, as `u(x) - start(x)` is: later windows hold "
-            "their left sides at what the window before has reached."
-        )
-    own: Any = problem.equations["initial"]
-    return (own,) if callable(own) else tuple(own)
+            f"`march`: the problem cannot be stated in the window from {start:g} to {stop:g}: {error} Parts that are there at "
+            "some times only have to be there in every window: choose other `windows`, or let an equation change with time, as "
+            "`jnp.where(x[0] < 1, ...)` does, in place of a part."
+        ) from error
 
 
-def _linear_part(equation: Callable[..., Any]) -> Callable[..., Any]:
-    r"""The operator $L$ of an affine equation $Lu(x) + c(x)$."""
-
-    def operator(*fields: Any) -> Any:
-        zeros = (_zero,) * len(fields)
-        return lambda x: equation(*fields, x) - equation(*zeros, x)
-
-    return operator
-
-
-def _zero(x: Array) -> Array:
-    return jnp.zeros((), dtype=x.dtype)
-
-
-def _window(
-    problem: Problem,
-    start: float,
-    stop: float,
-    operators: Sequence[Callable[..., Any]],
-    before: Solution | None,
-    arguments: dict[str, Any],
-) -> tuple[Problem, PointsByPart]:
-    """The problem between two times, its start given as exact data: the same functions for every window, other numbers. And
-    the points of its parts."""
-    space: Any = problem.domain
-    domain = SpaceTime(space.space, start, stop)
-    whole = dataclasses.replace(problem, domain=domain, observations=())
-    sampled = ("num_interior", "num_boundary", "sampling", "seed")
-    points = whole.sample(**{name: arguments[name] for name in sampled if name in arguments})
-    at_start = points.pop("initial")
-    if before is None:
-        zeros = (_zero,) * len(problem.fields)
-        equations = _initial_equations(problem)
-        values = [-np.asarray(jax.vmap(lambda x, e=e: jnp.asarray(e(*zeros, x)))(jnp.asarray(at_start))) for e in equations]
-    else:
-        values = [before.apply(operator, at_start) for operator in operators]
-    data = [
-        Observations(at_start, value, operator=operator, name="start")
-        for operator, value in zip(operators, values, strict=True)
-    ]
-    given: Any = problem.observations
-    rest = {part: equation for part, equation in problem.equations.items() if part != "initial"}
-    return dataclasses.replace(whole, equations=rest, observations=(*data, *_during(given, start, stop))), points
-
-
-def _during(given: Sequence[Observations], start: float, stop: float) -> list[Observations]:
-    """The user's data between two times, those at the later one included."""
-    found = []
-    for data in given:
-        time = data.points[:, 0]
-        here = (time > start) & (time <= stop)
+def _restricted(problem: Problem, times: tuple[float, float], data: tuple[float, float]) -> Problem:
+    """The problem between two times, with the data after one time and until another."""
+    found, given = [], problem.observations
+    for each in given:  # pyright: ignore[reportGeneralTypeIssues]
+        here = (each.points[:, 0] > data[0]) & (each.points[:, 0] <= data[1])
         if here.any():
-            noise = np.asarray(data.noise)[here]
-            found.append(dataclasses.replace(data, points=data.points[here], values=data.values[here], noise=noise))
-    return found
+            noise = np.asarray(each.noise)[here]
+            found.append(dataclasses.replace(each, points=each.points[here], values=each.values[here], noise=noise))
+    return dataclasses.replace(problem, domain=problem.domain.during(*times), observations=tuple(found))
 
 
-def _joined(problem: Problem, edges: Float[np.ndarray, " edges"], solutions: Sequence[Solution]) -> Solution:
+def _joined(problem: Problem, edges: Float[np.ndarray, " edges"], windows: Sequence[Window]) -> Solution:
     """One solution of all windows."""
+    solutions = [window.solution for window in windows]
     reached, last = len(solutions), solutions[-1]
-    domain: Any = problem.domain
     if reached < len(edges) - 1:
-        domain = SpaceTime(domain.space, edges[0], edges[reached])
+        problem = _restricted(problem, (edges[0], edges[reached]), (-np.inf, edges[reached]))
     parts = dict.fromkeys(part for solution in solutions for part in solution.points)
     points = {part: np.concatenate([s.points[part] for s in solutions if part in s.points]) for part in parts}
-    return dataclasses.replace(
-        last,
-        problem=dataclasses.replace(problem, domain=domain),
-        name=problem.name,
-        domain=domain,
-        predictor=Marched(tuple(s.predictor for s in solutions), edges[: reached + 1]),
-        points=points,
-        latent=np.concatenate([s.latent for s in solutions]),
-        history=[{**entry, "window": k} for k, s in enumerate(solutions, start=1) for entry in s.history],
-        result=_result(solutions, len(edges) - 1),
-        seconds=Seconds(compile=sum(s.seconds.compile for s in solutions), run=sum(s.seconds.run for s in solutions)),
-        settings={**last.settings, "windows": len(edges) - 1},
-        resume=None,
-    )
+    own = {field.name: getattr(last, field.name) for field in dataclasses.fields(last)}
+    joined = {
+        "problem": problem,
+        "name": problem.name,
+        "domain": problem.domain,
+        "predictor": Marched(tuple(s.predictor for s in solutions), edges[: reached + 1]),
+        "points": points,
+        "latent": np.concatenate([s.latent for s in solutions]),
+        "history": [{**entry, "window": k} for k, s in enumerate(solutions, start=1) for entry in s.history],
+        "result": _result(solutions, len(edges) - 1),
+        "seconds": Seconds(compile=sum(s.seconds.compile for s in solutions), run=sum(s.seconds.run for s in solutions)),
+        "settings": {**last.settings, "windows": len(edges) - 1},
+        "resume": None,
+        "windows": tuple(windows),
+    }
+    return MarchedSolution(**{**own, **joined})
 
 
 def _result(solutions: Sequence[Solution], num_windows: int) -> Result:

@@ -40,9 +40,9 @@ from gpde.solution.fingerprint import check_same
 from gpde.solution.tables import frame_points
 
 # Points over the domain at which the error is estimated.
-_NUM_ESTIMATED = 256
+NUM_ESTIMATED = 256
 # Who asks for the amplitude of error bars.
-_CALIBRATED = "`error_estimate`, `std(calibrated=True)`"
+CALIBRATED = "`error_estimate`, `std(calibrated=True)`"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,10 +125,11 @@ class Solution:
 
     def std(self, points: Any, *, extrapolate: bool = False, calibrated: bool = False) -> Float[np.ndarray, "points *fields"]:
         """The conditional standard deviation of the fields, for the problem linearised at the solution: with the kernel's own
-        amplitude, which learned kernels have learned, or `calibrated` by a companion on twice the points."""
+        amplitude, which learned kernels have learned, or `calibrated` by a companion on twice the points. A window of a march
+        takes its start for exact; `calibrated`, it does not."""
         where = self._checked(points, extrapolate)
         values = self._alive(np.sqrt(self.predictor.variances(self._identities, where)), where)
-        values = values * self.amplitude if calibrated else values
+        values = self._calibrated(values, where) if calibrated else values
         return values[:, 0] if len(self.fields) == 1 else values
 
     @property
@@ -137,12 +138,21 @@ class Solution:
         in larger runs, for residuals at points left out to be as large as it expects. 1 where there are noisy data."""
         return self._calibration.amplitude
 
+    def _calibrated(self, std: Float[np.ndarray, "points fields"], where: Float[np.ndarray, "points dim"]) -> np.ndarray:
+        del where  # windows of a march have each their own
+        return std * self.amplitude
+
     @functools.cached_property
     def _calibration(self) -> Calibration:
         if self.problem is None:
-            raise ValueError(f"{_CALIBRATED}: a file holds no equations; write `gpde.load(path, problem=...)`.")
+            raise ValueError(f"{CALIBRATED}: a file holds no equations; write `gpde.load(path, problem=...)`.")
+        if set(self.problem.equations) - set(self.points):
+            raise ValueError(
+                f"{CALIBRATED}: the file is of a march, and does not hold its windows one by one; ask before `save`, or march "
+                "again."
+            )
         nugget, seed, kernels = self.result.nugget or 0.0, self.settings.get("seed", 0), tuple(self.kernels.values())
-        places = self.domain.test_points((max(2, round(_NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
+        places = self.domain.test_points((max(2, round(NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
         alive = np.isfinite(self._alive(np.zeros((len(places), len(self.fields))), places))
         variances, noisy = self.predictor.variances(self._identities, places)[alive], has_noise(self.problem)
         found = None
@@ -153,7 +163,7 @@ class Solution:
             return Calibration.of_correction(found[alive], variances)
         if not noisy and not self.predictor.continuous:
             raise ValueError(
-                f"{_CALIBRATED}: the run has more points than a companion can have, and the solution by {self.result.method} "
+                f"{CALIBRATED}: the run has more points than a companion can have, and the solution by {self.result.method} "
                 "consists of pieces that need not fit together: each meets the equations, so that residuals say nothing of the "
                 "error. Use `Consensus`."
             )
@@ -164,13 +174,18 @@ class Solution:
         r"""About how far from the truth the solution is, in root mean square over the domain and all fields: how much a
         companion on twice the points would change it, and in larger runs from what is left of the equations at points that the
         run did not use; with noisy data, the root mean square of `std`. It costs a step of twice the size; within a factor of
-        five as a rule. What no number of points at hand can tell, as of a heat equation backwards in time, it does not see. A
-        run whose equations do not hold at its own points has none, and neither has a large one by mini-batches."""
+        five as a rule. In a march the companion goes from window to window too. What no number of points at hand can tell, as
+        of a heat equation backwards in time, it does not see. A run whose equations do not hold at its own points has none, and
+        neither has a large one by mini-batches, or a march on noisy data."""
         if self.result.outcome is Outcome.NOT_MET:
             raise ValueError(
                 "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing "
                 "of the error then. See `solution.result`."
             )
+        return self._error
+
+    @property
+    def _error(self) -> float:
         return self._calibration.error
 
     def apply(
