@@ -1,5 +1,6 @@
 """Learned kernels: the likelihood against dense linear algebra, numbers against fields drawn from a known kernel."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -191,15 +192,18 @@ def test_a_parabola_through_what_was_tried_is_least_where_calculus_says():
 
     six = tried((0, 0), (0.3, 0), (-0.3, 0), (0, 0.3), (0, -0.3), (0.3, 0.3))
     found, gain = _least(six, 2, None)
+    own = _bend(six, 2)
     assert found is not None
-    assert np.allclose(_bend(six, 2), bend)
+    assert own is not None
+    assert np.allclose(own, bend)
     assert np.allclose(found, [*least, 7.0])
     assert np.isclose(gain, min(t.score for t in six))
     # Three do not tell how it bends, unless that is known; along the line of two it is least where its slope there is zero.
     assert _least(six[:3], 2, None)[0] is None
-    assert np.allclose(_least(six[:2] + six[3:4], 2, bend)[0], [*least, 7.0])
-    along = _least(six[:2], 2, bend)[0]
+    three, along = _least(six[:2] + six[3:4], 2, bend)[0], _least(six[:2], 2, bend)[0]
+    assert three is not None
     assert along is not None
+    assert np.allclose(three, [*least, 7.0])
     assert np.allclose(along[1:], [0.0, 7.0])
     assert np.isclose((bend @ (along[:2] - least))[0], 0.0)
 
@@ -260,6 +264,47 @@ def test_a_field_is_made_larger_by_all_amplitudes_of_its_sum():
     x, y = jnp.array([0.1]), jnp.array([0.4])
     assert float(first(x, y)) == pytest.approx(float(kernels[0](x, y)), rel=1e-12)
     assert float(second(x, y)) == pytest.approx(100 * float(kernels[1](x, y)), rel=1e-12)
+
+
+def test_the_last_look_finds_an_amplitude_that_noise_tells():
+    x = np.linspace(0, 1, 30)
+    batch = dataclasses.replace(patches_of(x, np.tile([1.0, 0.0], (30, 1)), 10 * np.sin(9 * x)), noisy=True)
+    shape = Shape((gpde.Gaussian([0.3], amplitude=0.1),), 1, every_amplitude=True)
+    limits = Limits(np.log([0.3, 1e-6]), np.log([0.3, 1e6]))
+    best = min(polish(shape, [shape.theta], batch, 1e-8, limits, max_tries=5), key=lambda t: t.score)
+    covariance = dense_covariance(x, np.tile([1.0, 0.0], (30, 1)), 0.3) + 1e-8 * np.eye(30)
+    likely = 10 * np.sqrt(np.sin(9 * x) @ np.linalg.solve(covariance, np.sin(9 * x)) / 30)  # where its derivative is zero
+    assert 1 / 3 < np.exp(best.theta[1]) / likely < 3
+
+
+def test_a_field_may_not_vanish_from_the_prior_where_a_rough_solution_has_it():
+    kernels = (gpde.Gaussian([0.3]) + gpde.Offset(2.0), gpde.Gaussian([0.2]) + gpde.Offset(1.0))
+    shape = Shape(kernels, 1, every_amplitude=False)
+    limits = Limits.of(shape, np.ones(1), 100).with_fields_of(shape, np.array([2.0, 0.5]))
+    lower, upper = np.exp(limits.lower), np.exp(limits.upper)
+    assert np.allclose(lower[3:], 0.25 / 30)
+    assert np.allclose(upper[3:], 0.25 * 30)
+    assert lower[2] < 1e-5  # the constant beside the first field is as free as before
+
+
+def test_two_fields_that_only_a_boundary_couples_are_both_learned():
+    # u'' + k²u = v'' + k²v = 0 with u(0) = 1, v(0) = 0 and u' = kv, v' = -ku at both ends: u = cos kx, v = -sin kx.
+    k = 8.0
+    problem = gpde.Problem(
+        gpde.Box(0.0, 1.0),
+        {
+            "interior": [
+                lambda u, v, x: gpde.partial(u, 0, 0)(x) + k**2 * u(x),
+                lambda u, v, x: gpde.partial(v, 0, 0)(x) + k**2 * v(x),
+            ],
+            "left": [lambda u, v, x: u(x) - 1, lambda u, v, x: v(x)],
+            "right": [lambda u, v, x: gpde.partial(u, 0)(x) - k * v(x), lambda u, v, x: gpde.partial(v, 0)(x) + k * u(x)],
+        },
+        fields=("u", "v"),
+    )
+    solution = gpde.solve(problem, num_interior=60)
+    x = np.linspace(0, 1, 21)[:, None]
+    np.testing.assert_allclose(solution(x), np.concatenate([np.cos(k * x), -np.sin(k * x)], axis=1), atol=1e-4)
 
 
 def test_an_amplitude_multiplies_sums_throughout_and_products_once():

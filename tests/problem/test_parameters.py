@@ -159,6 +159,44 @@ def test_a_scalar_may_stand_beside_the_normal():
     assert "rate" in problem.text()
 
 
+def test_with_a_learned_kernel_the_prior_does_not_pull_at_a_scalar():
+    solution = gpde.solve(heat(), num_interior=100, num_boundary=50)
+    nu = solution.parameters["nu"]
+    assert solution.learning is not None
+    assert abs(nu.value - VISCOSITY) < 2 * nu.std < 0.1 * VISCOSITY
+    assert not [note for note in solution.result.notes if "pulls" in note]
+
+
+def test_a_prior_that_pulls_at_a_scalar_is_noted_with_where_it_would_go():
+    small = gpde.Gaussian((0.5, 0.4), amplitude=0.3)
+    solution = gpde.solve(heat(), small, num_interior=100, num_boundary=50, nugget=1e-9)
+    nu = solution.parameters["nu"]
+    assert abs(nu.value - VISCOSITY) > 2 * nu.std
+    (note,) = [note for note in solution.result.notes if "pulls at the parameter 'nu'" in note]
+    to = float(note.split("to about ")[1].split(",")[0])
+    assert abs(to - VISCOSITY) < 0.5 * abs(nu.value - VISCOSITY)
+
+
+def test_a_scalar_that_the_data_press_onto_its_bound_is_there_and_says_so():
+    bounded = dataclasses.replace(heat(), parameters={"nu": Parameter(initial=0.15, lower=0.0, upper=0.2)})
+    solution = gpde.solve(bounded, gpde.Gaussian((0.5, 0.4), amplitude=5.0), num_interior=100, num_boundary=50, nugget=1e-9)
+    assert solution.parameters["nu"].value == pytest.approx(0.2, rel=0.02)
+    assert any("press the parameter 'nu' onto its bound 0.2" in note for note in solution.result.notes)
+
+
+def test_two_scalars_that_occur_as_a_product_are_noted_as_hardly_determined():
+    times = np.linspace(0.1, 0.9, 9)[:, None]
+    problem = Problem(
+        gpde.Box(0.0, 1.0),
+        {"interior": lambda u, x, a, b: partial(u, 0)(x) - a * b, "left": lambda u, x: u(x)},
+        observations=Observations(times, 6 * times[:, 0], noise=0.01),
+        parameters={"a": Parameter(1.5, lower=0.0), "b": Parameter(2.0, lower=0.0)},
+    )
+    solution = gpde.solve(problem, gpde.Gaussian(0.5, amplitude=20.0), num_interior=20)
+    assert solution.parameters["a"].value * solution.parameters["b"].value == pytest.approx(6.0, rel=0.02)
+    assert sum("hardly determined" in note for note in solution.result.notes) == 2
+
+
 ERRORS = {
     "no equation depends on the parameter 'rate'": lambda: dataclasses.replace(
         heat(), parameters={**heat().parameters, "rate": Parameter(1.0)}

@@ -52,16 +52,17 @@ def main(quick: bool = False) -> None:
             (name, line, patches, 120, 2),
             ("smooth", smooth(), patches, 120, 2),
             ("smooth", smooth(), FullBatch(), 120, 2),
-            ("front of width 0.03 in the plane", front(0.03, plane=True), plane, 1200, 200),
+            ("front of width 0.05 in the plane", front(0.05, plane=True), plane, 1200, 200),
         ]
     table = Table("problem", "method", "points", "seed", "L2, drawn at once", "L2, added in rounds", title="adaptive points")
     for name, problem, method, num, num_boundary in cases:
         both = []
+        rounds = 4 if problem.domain.dim == 1 else 2
         for seed in (0,) if quick else range(5):
             arguments: dict[str, Any] = {"method": method, "num_interior": num, "num_boundary": num_boundary, "seed": seed}
             found = [
                 error(problem, solve(problem, Gaussian(0.1), **arguments)),
-                error(problem, solve_adaptively(problem, Gaussian(0.1), rounds=1 if quick else 4, **arguments)),
+                error(problem, solve_adaptively(problem, Gaussian(0.1), rounds=1 if quick else rounds, **arguments)),
             ]
             both.append(found)
             row = name, method.name, str(num), str(seed), *(f"{each:.1e}" for each in found)

@@ -13,6 +13,7 @@ from gpde.collocation.collocation import Collocation, collocate
 from gpde.collocation.cover import spread_centres
 from gpde.collocation.neighbours import Metric, NeighbourIndex
 from gpde.collocation.point_table import PointTable, point_table
+from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Kernels
 from gpde.learning.likelihood import Patches
 from gpde.machine.arrays import on_device
@@ -51,27 +52,48 @@ class LearnedFrom:
         self._nugget = max(nugget, _ROUGH_NUGGET)
 
     @property
+    def noisy(self) -> bool:
+        """Whether amplitudes are told by noise, which does not grow with them; with unknown scalars not (`learn.py`)."""
+        return bool(np.any(self.collocation.noisy)) and not self.determined_by_scalars
+
+    @property
+    def determined_by_scalars(self) -> bool:
+        """Whether scalars are all that is unknown beside fields that have an equation each."""
+        return bool(self.problem.parameters) and self.problem.determines_its_fields
+
+    @property
     def rough_is_all(self) -> bool:
         """Whether a rough solve takes all points."""
         return self._rough is self.collocation
+
+    def sizes(self, kernels: Kernels) -> Float[np.ndarray, " fields"]:
+        """The root mean square of every field in a rough solution, linear equations or not."""
+        fields = [point_value(field, self.problem.domain.dim) for field in range(len(self.problem.fields))]
+        predictor = self._roughly_solved(kernels, None)[1]
+        return np.sqrt(np.mean(predictor.values(fields, np.asarray(self._rough_table.points)) ** 2, axis=0))
 
     def solved(self, kernels: Kernels, before: Rough | None) -> Rough | None:
         """A rough solution; None for linear equations, whose coefficients need none."""
         if self.collocation.linear:
             return None
+        latent, predictor, failed = self._roughly_solved(kernels, before)
+        if failed and before is not None:
+            return before
+        # Where all points are solved on, their values are there; elsewhere a function tells them.
+        return Rough(latent, None if self.rough_is_all else predictor)
+
+    def _roughly_solved(self, kernels: Kernels, before: Rough | None) -> tuple[Float[Array, " size"], AbstractPredictor, bool]:
+        """Latent values, the function, and whether nothing came of it."""
         method = FullBatch()
-        setup = Setup(self._rough, kernels, self._nugget, self.problem.fields, tuple(self.problem.domain.coordinates))
+        names, scalars = self.problem.unknowns, tuple(self.problem.parameters)
+        setup = Setup(self._rough, kernels, self._nugget, names, tuple(self.problem.domain.coordinates), scalars)
         work = method.prepare(setup)
         start = method.init(work, None if before is None else before.latent, 0)
         most = _FIRST_STEPS if before is None else _LATER_STEPS
         # On the way down a ladder of nuggets, or outwards from the data, a solution is no use yet.
         enough = lambda progress: progress.state.at_large and progress.state.ladder.steps >= most  # noqa: E731
         state, _, result = run(method, work, start, enough)
-        if result.failed and before is not None:
-            return before
-        # Where all points are solved on, their values are there; elsewhere a function tells them.
-        predictor = None if self.rough_is_all else method.predictor(work, state)
-        return Rough(method.latent(work, state), predictor)
+        return method.latent(work, state), method.predictor(work, state), result.failed
 
     def patches(self, kernels: Kernels, rough: Rough | None, num_patches: int) -> Patches:
         """Neighbouring points around centres that are spread over the domain, in the metric of the kernels."""
@@ -117,7 +139,7 @@ class LearnedFrom:
         members = rows[place]
         return Patches(
             operators=table.operators,
-            noisy=bool(np.any(self.collocation.noisy)),
+            noisy=self.noisy,
             points=on_device(np.asarray(table.points)[members]),
             coefficients=on_device(np.asarray(coefficients)[place]),
             rhs=on_device(np.asarray(rhs)[place]),

@@ -37,6 +37,8 @@ _SMALL = 600
 # How many kernels the likelihood of the points of a rough solve is asked about in each round, and that of all points, where
 # each costs as much as a step of the solve.
 _ROUGH_TRIES, _WHOLE_TRIES = 12, 5
+# How many times larger than most likely amplitudes are with unknown scalars: the pull of the norm falls with the square.
+_LOOSE = 300.0
 
 
 def learn_on(
@@ -62,7 +64,8 @@ def learn_on(
     score, kernels, amplitude = min(found, key=lambda each: each[0])
     if not np.isfinite(score):
         kernels, amplitude = starts[0], 1.0
-    kernels = tuple(scaled(kernel, amplitude) for kernel in kernels)
+    factor = amplitude * (_LOOSE if equations.determined_by_scalars else 1.0)
+    kernels = tuple(scaled(kernel, factor) for kernel in kernels)
     return Learning(problem.fields, kernels, score, rows, rounds, time.perf_counter() - began)
 
 
@@ -72,14 +75,17 @@ def _learned(
     """One family: its best score, the amplitude to multiply kernels with, these, what was tried, and in how many rounds."""
     problem, collocation = equations.problem, equations.collocation
     dim, fields = problem.domain.dim, problem.fields
-    shape = Shape(kernels, dim, every_amplitude=bool(np.any(collocation.noisy)))
+    constants = tuple(parameter.kernel for parameter in problem.parameters.values())
+    shape = Shape(kernels, dim, every_amplitude=equations.noisy, fixed=constants)
     theta = shape.theta
     limits = Limits.of(shape, problem.domain.extent, collocation.num_points)
+    if len(fields) > 1:
+        limits = limits.with_fields_of(shape, equations.sizes(shape.at(jnp.asarray(theta))))
     rows: list[dict[str, Any]] = []
 
     def note(round_: int, stage: str, tried: list[Tried]) -> None:
         best = min(tried, key=lambda t: t.score)
-        text = kernels_text(dict(zip(fields, shape.at(jnp.asarray(best.theta)), strict=True)))
+        text = kernels_text(dict(zip(fields, shape.at(jnp.asarray(best.theta)), strict=False)))
         rows.append({"stage": f"round {round_}, {stage}", "kernel": text, "score": best.score, "tried": len(tried)})
 
     whole = isinstance(method, FullBatch) or collocation.num_points <= _FEW_POINTS
@@ -112,7 +118,7 @@ def _learned(
         if collocation.linear or moved < _SETTLED:
             break
     if not whole:
-        return *scored(shape, theta, batches, nugget), shape.at(jnp.asarray(theta)), rows, round_
+        return *scored(shape, theta, batches, nugget), shape.at(jnp.asarray(theta))[: len(fields)], rows, round_
     best, earlier = Tried("", theta, np.inf), []
     small = collocation.num_points <= _SMALL
     for roughly in (False,) if small else (True, False):
@@ -133,4 +139,4 @@ def _learned(
             if collocation.linear or not np.isfinite(best.score) or moved < 1.01 * POLISH:
                 break
             starts, before = [best.theta], best.score
-    return best.score, best.amplitude, shape.at(jnp.asarray(best.theta)), rows, round_
+    return best.score, best.amplitude, shape.at(jnp.asarray(best.theta))[: len(fields)], rows, round_

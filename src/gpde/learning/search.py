@@ -23,6 +23,8 @@ _DIFFERENCE = 0.02
 # kernel may be to tell of its surroundings.
 POLISH, _NEAR, _CLIFF = np.log(1.4), 0.2, 3.0
 _SHORTER = np.array([1 / 4, 1 / 16, 1 / 64])
+# And a factor on amplitudes, and how often.
+_AMPLITUDE, _AMPLITUDE_TRIES = np.log(3.0), 4
 # Scores that differ by less say the same of a kernel: its neighbours by the factor above differ by a tenth or more.
 _SAME = 0.05
 
@@ -37,6 +39,8 @@ class Tried(NamedTuple):
     amplitude: float = 1.0
 
 
+# How far from that of a rough solution the size of a field may be.
+_FIELD_RANGE = np.log(30.0)
 # In units of the domain: where learning starts by default, and how far lengthscales may grow.
 _START, _LONGEST = 0.2, 3.0
 
@@ -55,6 +59,16 @@ class Limits(NamedTuple):
         lower, upper = theta - np.log(1e6), theta + np.log(1e6)
         lower[:num] = extents + np.log(0.25 * num_points ** (-1 / len(extent)))
         upper[:num] = extents + np.log(_LONGEST)
+        return Limits(lower, upper)
+
+    def with_fields_of(self, shape: Shape, sizes: Float[np.ndarray, " fields"]) -> "Limits":
+        """Amplitudes of fields, in units of the first, not far from how a rough solution has them: where equations have zero on
+        their right sides, the likelihood of each would prefer to have its field vanish."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        for scale, size in zip(shape.field_scales, sizes[1:], strict=True):
+            if size > 0 and sizes[0] > 0:
+                lower[scale > 0] = np.log(size / sizes[0]) - _FIELD_RANGE
+                upper[scale > 0] = np.log(size / sizes[0]) + _FIELD_RANGE
         return Limits(lower, upper)
 
     def clip(self, theta: Float[np.ndarray, "*several parameters"]) -> Float[np.ndarray, "*several parameters"]:
@@ -151,7 +165,9 @@ def polish(
     best = min(tried, key=lambda t: t.score)
     if before is not None and abs(best.score - before) < _SAME:
         return tried
-    bend = _bend(earlier, num)
+    for axis in shape.amplitude_axes:
+        tried += _along(axis, min(tried, key=lambda t: t.score), shape, batch, nugget, limits)
+    best, bend = min(tried, key=lambda t: t.score), _bend(earlier, num)
     directions, failed, max_tries = _directions(len(every), num), 0, max_tries + len(tried)
     while len(tried) < max_tries and failed < len(directions):
         least, gain = _least(tried, num, bend)
@@ -171,6 +187,26 @@ def polish(
             failed = 0
         elif not guessed:
             failed += 1
+    return tried
+
+
+def _along(
+    axis: Float[np.ndarray, " parameters"], start: Tried, shape: Shape, batch: Patches, nugget: float, limits: Limits
+) -> list[Tried]:
+    """A field larger as long as that helps, else smaller: patches, which see one end of the domain, may mistake it."""
+    tried: list[Tried] = []
+    for step in (_AMPLITUDE * axis, -_AMPLITUDE * axis):
+        best = start
+        while len(tried) < _AMPLITUDE_TRIES:
+            new = limits.clip(best.theta + step)
+            if np.array_equal(new, best.theta):
+                break
+            tried += _evaluate("all points", shape, new[None], batch, nugget)
+            if tried[-1].score >= best.score:
+                break
+            best = tried[-1]
+        if best is not start:
+            break
     return tried
 
 

@@ -31,26 +31,32 @@ def can_learn(kernels: Kernels) -> bool:
 class Shape(eqx.Module):
     r"""Kernels as a function of $\theta$: logarithms of lengthscales, piece by piece and coordinate by coordinate, then those
     of amplitudes. All amplitudes together have no influence on a solution without noise: then the first stays as it is, and
-    `scaled` sets them in the end.
+    `scaled` sets them in the end. Kernels of unknown scalars, which are `fixed`, come after those of the fields.
     """
 
     kernels: Kernels
     dim: int = eqx.field(static=True)
     every_amplitude: bool = eqx.field(static=True)
+    fixed: Kernels = ()
 
     @property
     def num_lengthscales(self) -> int:
         return self.dim * sum(isinstance(piece, AbstractRadial) for piece in _pieces(self.kernels))
 
     @property
-    def field_scales(self) -> Float[np.ndarray, "scales parameters"]:
-        """For every field but the first, which amplitudes together make it larger: those of a sum, one of a product."""
+    def amplitude_axes(self) -> Float[np.ndarray, "fields parameters"]:
+        """For every field whose amplitude is learned, which ones together make it larger: those of a sum, one of a product."""
         first = self.num_lengthscales - (0 if self.every_amplitude else 1)
         rows = np.zeros((len(self.kernels), len(self.theta)))
         for row, kernel in zip(rows, self.kernels, strict=True):
             row[[first + k for k in _scaling(kernel)]] = 1.0
             first += len(_pieces((kernel,)))
-        return rows[1:]
+        return rows if self.every_amplitude else rows[1:]
+
+    @property
+    def field_scales(self) -> Float[np.ndarray, "fields parameters"]:
+        """The same for every field but the first."""
+        return self.amplitude_axes[1:] if self.every_amplitude else self.amplitude_axes
 
     @property
     def theta(self) -> Float[np.ndarray, " parameters"]:
@@ -74,7 +80,7 @@ class Shape(eqx.Module):
                 place += self.dim
             else:
                 changed.append(eqx.tree_at(lambda p: p.amplitude, piece, amplitude))
-        return _with_pieces(self.kernels, changed)
+        return (*_with_pieces(self.kernels, changed), *self.fixed)
 
 
 def _scaling(kernel: AbstractKernel, first: int = 0) -> list[int]:

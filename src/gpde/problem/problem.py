@@ -153,6 +153,12 @@ class Problem:
         """The fields, and after them the scalars: to the methods these are fields too, with a prior that is constant."""
         return (*self.fields, *self.parameters)
 
+    @property
+    def determines_its_fields(self) -> bool:
+        """Whether there are as many equations as fields where these live; an unknown coefficient is a field that has none."""
+        given = (len(c.reading.kinds) for c in self.conditions if c.observations is None and self.domain.is_open(c.part))
+        return sum(given) >= len(self.fields)
+
     @functools.cached_property
     def derivative_conditions(self) -> tuple[Condition, ...]:
         """The conditions with every derivative an operator of its own, as in the paper's experiments."""

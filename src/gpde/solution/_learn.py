@@ -12,7 +12,7 @@ from gpde.learning.learn import learn_on
 from gpde.learning.learned import Learned, Learning
 from gpde.methods import AbstractMethod
 from gpde.problem.problem import Problem
-from gpde.solution._solve import check_kernels, checked_nugget, chosen_kernels, default_method
+from gpde.solution._solve import check_kernels, checked_nugget, chosen_kernels, constant_kernels, default_method
 
 
 @named_arguments
@@ -43,7 +43,7 @@ def learn(
     assert isinstance(given, Learned)
     starts = given.starts(problem, collocation.order)
     for each in starts:
-        check_kernels(each, collocation, problem)
-    chosen = method if method is not None else default_method(collocation, starts[0])
+        check_kernels((*each, *constant_kernels(problem)), collocation, problem)
+    chosen = method if method is not None else default_method(collocation, (*starts[0], *constant_kernels(problem)))
     own = chosen.default_nugget(problem.defaults.nugget) if nugget is None else checked_nugget(nugget)
     return learn_on(problem, located, collocation, starts, chosen, own, seed)

@@ -101,12 +101,13 @@ def solve(
         located = problem.sample(num_interior, num_boundary, sampling=sampling, seed=seed, points=points)
         collocation = collocate(problem, located, functionals)
         starts = given.starts(problem, collocation.order) if isinstance(given, Learned) else [given]
+        constants = constant_kernels(problem) if isinstance(given, Learned) else ()
         for start in starts:
-            check_kernels(start, collocation, problem)
-        chosen = method if method is not None else default_method(collocation, starts[0])
+            check_kernels((*start, *constants), collocation, problem)
+        chosen = method if method is not None else default_method(collocation, (*starts[0], *constants))
         nugget = chosen.default_nugget(problem.defaults.nugget) if asked_nugget is None else asked_nugget
         learning = learn_on(problem, located, collocation, starts, chosen, nugget, seed) if isinstance(given, Learned) else None
-        kernels = starts[0] if learning is None else learning.kernels
+        kernels = starts[0] if learning is None else (*learning.kernels, *constants)
         coordinates = tuple(problem.domain.coordinates)
         scalars, learned = tuple(problem.parameters), learning is not None
         setup = Setup(collocation, kernels, nugget, problem.unknowns, coordinates, scalars, learned)
@@ -142,8 +143,8 @@ def solve(
             interrupts.remember()
             result = dataclasses.replace(result, outcome=Outcome.INTERRUPTED)
             result, predictor, latent, resume = wrapped_up()
-        result = dataclasses.replace(result, notes=(*notes, *result.notes))
-        parameters = estimates(problem, predictor, result)
+        parameters, said = estimates(problem, setup, predictor, latent, result)
+        result = dataclasses.replace(result, notes=(*notes, *result.notes, *said))
     return Solution(
         problem=problem,
         name=problem.name,
@@ -220,16 +221,10 @@ def chosen_kernels(problem: Problem, kernel: Any) -> Kernels | Learned:
     """One kernel per field: the user's, the problem's, or what is to be learned."""
     chosen = problem.defaults.kernel if kernel is None else kernel
     if chosen is None:
-        chosen = default_kernel(problem) if problem.parameters else Learned(default_kernel(problem))
+        chosen = Learned(default_kernel(problem))
     if isinstance(chosen, Learned):
-        if problem.parameters:
-            raise ValueError(
-                f"`kernel`: kernels are not learned together with scalars ({', '.join(problem.parameters)}); name one, as "
-                "`gpde.Gaussian(0.2)`, or learn it from the problem with the scalars fixed: `gpde.learn(problem)`."
-            )
         return chosen
-    periods = problem.domain.periods
-    constants = tuple(parameter.kernel for parameter in problem.parameters.values())
+    periods, constants = problem.domain.periods, constant_kernels(problem)
     if not isinstance(chosen, Mapping):
         return (as_kernel(chosen).with_periods(periods),) * len(problem.fields) + constants
     if set(chosen) != set(problem.fields):
@@ -237,6 +232,11 @@ def chosen_kernels(problem: Problem, kernel: Any) -> Kernels | Learned:
             f"`kernel`: one kernel per field is needed, for {', '.join(problem.fields)}; came {', '.join(map(str, chosen))}."
         )
     return tuple(as_kernel(chosen[field]).with_periods(periods) for field in problem.fields) + constants
+
+
+def constant_kernels(problem: Problem) -> Kernels:
+    """Those of unknown scalars, which are to methods fields that are the same everywhere."""
+    return tuple(parameter.kernel for parameter in problem.parameters.values())
 
 
 def _check_initial(initial: Solution, problem: Problem) -> None:

@@ -175,12 +175,17 @@ class Solution:
         companion on twice the points would change it, and in larger runs from what is left of the equations at points that the
         run did not use; with noisy data, the root mean square of `std`. It costs a step of twice the size; within a factor of
         five as a rule. In a march the companion goes from window to window too. What no number of points at hand can tell, as
-        of a heat equation backwards in time, it does not see. A run whose equations do not hold at its own points has none, and
-        neither has a large one by mini-batches, or a march on noisy data."""
+        of a heat equation backwards in time, it does not see. A run whose equations do not hold at its own points has none,
+        nor one that was stopped on its way, a large one by mini-batches, or a march on noisy data."""
         if self.result.outcome is Outcome.NOT_MET:
             raise ValueError(
                 "`error_estimate`: equations do not hold at the run's own points, and what is left between them tells nothing "
                 "of the error then. See `solution.result`."
+            )
+        if self.result.outcome is Outcome.MAX_STEPS:
+            raise ValueError(
+                "`error_estimate`: the run was stopped on its way, and one step more, which is what an estimate takes, does "
+                "not lead to the solution. See `solution.result`."
             )
         return self._error
 

@@ -26,8 +26,8 @@ __all__ = ["check_scalars", "checked"]
 BETWEEN_POINTS = 1e-3
 # Beyond that nothing has converged: errors of u were 3 % and more, mostly far more, in all runs with so much.
 NOT_RESOLVED = 3e-2
-# In doubt, from here on, a companion on twice the points is asked (`distance.py`), which may not lead so far away, relative to the
-# solution: a long channel held at one end was wrong by 97 % at 1.3 % and 2.5 % between the points.
+# In doubt, from here on, a companion on twice the points is asked (`distance.py`), which may not lead so far away, relative to
+# the solution: a long channel held at one end was wrong by 97 % at 1.3 % and 2.5 % between the points.
 IN_DOUBT, FAR_AWAY = 5e-3, 0.05
 # At the points themselves nuggets from 1e-13 to 1e-6 left up to 2e-3, contradictions 1e-1 and more.
 AT_POINTS = 1e-2
