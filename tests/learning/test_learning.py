@@ -287,6 +287,7 @@ def test_a_field_may_not_vanish_from_the_prior_where_a_rough_solution_has_it():
     assert lower[2] < 1e-5  # the constant beside the first field is as free as before
 
 
+@pytest.mark.slow
 def test_two_fields_that_only_a_boundary_couples_are_both_learned():
     # u'' + k²u = v'' + k²v = 0 with u(0) = 1, v(0) = 0 and u' = kv, v' = -ku at both ends: u = cos kx, v = -sin kx.
     k = 8.0

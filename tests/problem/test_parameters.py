@@ -207,7 +207,7 @@ ERRORS = {
         heat(), parameters={"u": Parameter(1.0)}
     ),
     "nu is one for all points.*or take `method=gpde.FullBatch.*` or `gpde.Consensus": lambda: gpde.solve(
-        heat(), method=gpde.MiniBatch(num_steps=100, proximal_weight=1e3), num_interior=20, num_boundary=10
+        heat(), gpde.Gaussian(0.5), method=gpde.MiniBatch(num_steps=100, proximal_weight=1e3), num_interior=20, num_boundary=10
     ),
     "no datum determines the parameter 'shift'": lambda: gpde.solve(
         Problem(

@@ -17,12 +17,13 @@ from gpde.equations.linear_operators import point_value
 from gpde.functionals.functionals import Kernels
 from gpde.learning.likelihood import Patches
 from gpde.machine.arrays import on_device
+from gpde.machine.threads import threads_for
 from gpde.methods import FullBatch
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.methods.run import run
 from gpde.problem.problem import PointsByPart, Problem
 
-_PATCH_SIZE = 64
+PATCH_SIZE = 64
 # Points of a rough solve, half of all at the most, and of the likelihood of all points together: more of them are thinned.
 _LEAST_ROUGH, _NUM_ROUGH, _NUM_WHOLE = 300, 1500, 4000
 # Gauss-Newton steps of the first rough solve, and of those that start from the last.
@@ -92,7 +93,8 @@ class LearnedFrom:
         most = _FIRST_STEPS if before is None else _LATER_STEPS
         # On the way down a ladder of nuggets, or outwards from the data, a solution is no use yet.
         enough = lambda progress: progress.state.at_large and progress.state.ladder.steps >= most  # noqa: E731
-        state, _, result = run(method, work, start, enough)
+        with threads_for(self._rough.num_equations):
+            state, _, result = run(method, work, start, enough)
         return method.latent(work, state), method.predictor(work, state), result.failed
 
     def patches(self, kernels: Kernels, rough: Rough | None, num_patches: int) -> Patches:
@@ -100,7 +102,7 @@ class LearnedFrom:
         points = np.asarray(self._table.points)
         coordinates = Metric.of(kernels, points.shape[1]).coordinates(points)
         centres = spread_centres(coordinates, num_patches)[:num_patches]
-        _, members = NeighbourIndex(coordinates).nearest(coordinates[centres], _PATCH_SIZE)
+        _, members = NeighbourIndex(coordinates).nearest(coordinates[centres], PATCH_SIZE)
         if self.rough_is_all:  # all points at once, whatever patches are made of them: one program
             return self._solved_on(rough, members)
         # Patches overlap: where their members are more than all points, each of these is looked at once.

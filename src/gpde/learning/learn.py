@@ -17,7 +17,7 @@ import numpy as np
 from gpde.collocation.collocation import Collocation
 from gpde.functionals.functionals import Kernels
 from gpde.kernels.text import kernels_text
-from gpde.learning.equations import LearnedFrom
+from gpde.learning.equations import PATCH_SIZE, LearnedFrom
 from gpde.learning.learned import Learning
 from gpde.learning.search import POLISH, Limits, Tried, descend, polish, scan, scored
 from gpde.learning.shape import Shape, scaled
@@ -25,7 +25,7 @@ from gpde.methods import AbstractMethod, FullBatch
 from gpde.problem.problem import PointsByPart, Problem
 
 _NUM_PATCHES = 64
-_BATCH = 16
+_BATCH, _LEAST_PATCHES = 16, 4
 _NUM_STEPS = 16
 _MAX_ROUNDS = 3
 # Lengthscales that changed by less need no other linearisation.
@@ -91,12 +91,13 @@ def _learned(
     whole = isinstance(method, FullBatch) or collocation.num_points <= _FEW_POINTS
     # Where all points are asked in the end, patches only tell where to look, and what amplitudes there are.
     by_gradients = not whole or len(theta) > shape.num_lengthscales
+    few = min(_BATCH, max(_LEAST_PATCHES, collocation.num_points // (2 * PATCH_SIZE)))  # half of the points
     rough, batches, round_ = None, [], 0
     while round_ < (_MAX_ROUNDS if by_gradients else _MAX_ROUNDS - 1):
         round_ += 1
         current = shape.at(jnp.asarray(theta))
         rough = equations.solved(current, rough)
-        patches = equations.patches(current, rough, _NUM_PATCHES if by_gradients else _BATCH)
+        patches = equations.patches(current, rough, _NUM_PATCHES if by_gradients else few)
         size = min(_BATCH, len(patches))
         # Neighbours in the list are neighbours in the domain: each batch takes some from everywhere.
         batches = [patches[np.arange(len(patches))[k :: len(patches) // size][:size]] for k in range(len(patches) // size)]
@@ -119,7 +120,7 @@ def _learned(
             break
     if not whole:
         return *scored(shape, theta, batches, nugget), shape.at(jnp.asarray(theta))[: len(fields)], rows, round_
-    best, earlier = Tried("", theta, np.inf), []
+    best, earlier, linearized_at = Tried("", theta, np.inf), [], None
     small = collocation.num_points <= _SMALL
     for roughly in (False,) if small else (True, False):
         cheap = small or roughly
@@ -127,7 +128,8 @@ def _learned(
         starts, before = [best.theta, *([shape.theta] if cheap else [])], None
         for _ in range(_MAX_ROUNDS):
             round_ += 1
-            rough = equations.solved(shape.at(jnp.asarray(best.theta)), rough)
+            if linearized_at is None or not np.array_equal(best.theta, linearized_at):
+                rough, linearized_at = equations.solved(shape.at(jnp.asarray(best.theta)), rough), best.theta
             batch = equations.whole(rough, roughly=roughly)
             tried = polish(
                 shape, starts, batch, nugget, limits, tries, before, shorter=cheap and before is None, earlier=earlier

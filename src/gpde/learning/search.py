@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from gpde.learning.likelihood import Patches, scores
 from gpde.learning.shape import Shape
+from gpde.machine.threads import threads_for
 
 # The scan multiplies all lengthscales by these, then each coordinate's.
 _COMMON = np.log(2.0) * np.arange(-4, 5)
@@ -173,19 +174,19 @@ def polish(
         least, gain = _least(tried, num, bend)
         if gain < _SAME:
             break
-        guessed = least is not None and not _known(tried, limits.clip(least), _NEAR * POLISH)
-        new = limits.clip(least if guessed else best.theta + POLISH * directions[failed])
+        guess = None if least is None or _known(tried, limits.clip(least), _NEAR * POLISH) else least
+        new = limits.clip(best.theta + POLISH * directions[failed] if guess is None else guess)
         if _known(tried, new):
             failed += 1
             continue
         tried += _evaluate("all points", shape, new[None], batch, nugget)
         if tried[-1].score < best.score:
             best = tried[-1]
-            if not guessed:  # what helped goes on to be tried first, and its opposite last
+            if guess is None:  # what helped goes on to be tried first, and its opposite last
                 ahead = directions.pop(failed)
                 directions = [ahead, *[d for d in directions if not np.array_equal(d, -ahead)], -ahead]
             failed = 0
-        elif not guessed:
+        elif guess is None:
             failed += 1
     return tried
 
@@ -284,8 +285,9 @@ def _evaluate(
     # One shape is compiled for all of a search: as many at a time as a gradient needs, or one where patches are large.
     width = 1 if stage == "all points" else 2 * thetas.shape[1]
     padded = np.concatenate([thetas, np.repeat(thetas[-1:], -len(thetas) % width, axis=0)])
-    found = [
-        np.stack(scores(shape, jnp.asarray(padded[first : first + width]), patches, jnp.asarray(nugget)), axis=1)
-        for first in range(0, len(padded), width)
-    ]
+    with threads_for(patches.rhs[0].size):
+        found = [
+            np.stack(scores(shape, jnp.asarray(padded[first : first + width]), patches, jnp.asarray(nugget)), axis=1)
+            for first in range(0, len(padded), width)
+        ]
     return [Tried(stage, theta, *map(float, numbers)) for theta, numbers in zip(thetas, np.concatenate(found), strict=False)]

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from threadpoolctl import ThreadpoolController
 # Two batched factorisations at once can wait for each other for ever (see `map_chunks`), and the limit below is that of the
 # whole process: solves in several threads of a program take turns.
 _TURN = threading.RLock()
+# From this size on a Cholesky factorisation gains more from a second core than it loses by waiting for it.
+_LARGE = 1000
 
 
 @contextmanager
@@ -27,6 +29,11 @@ def one_blas_thread() -> Iterator[None]:
     """
     with _TURN, _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+def threads_for(size: int) -> AbstractContextManager[None]:
+    """One BLAS thread for matrices of a size that are factored faster so, all of them for larger ones."""
+    return one_blas_thread() if size < _LARGE else nullcontext()
 
 
 @functools.cache
