@@ -186,6 +186,7 @@ def root_mean_square(difference):
     return np.sqrt(np.mean(difference**2))
 
 
+@pytest.mark.slow
 def test_without_a_prior_mean_a_run_comes_nearer_than_with_the_uniform_metric_and_tells_its_sweeps(monkeypatch):
     # 400 points: one thinned set of 100, then all.
     monkeypatch.setattr(method, "prior_mean", lambda setup, latent: "the full GP did not come to rest")

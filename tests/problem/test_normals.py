@@ -54,7 +54,10 @@ def solved(name):
     return gpde.solve(ROBIN, method=BOUNDS[name][0])
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+SLOW = {"mini-batch"}  # seconds to compile; the full GP and consensus solve the same statement on every run
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in BOUNDS])
 def test_every_method_solves_a_robin_problem_stated_with_the_normal(name):
     solution = solved(name)
     assert not solution.result.failed

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpde
+from gpde import directional, laplacian
 from gpde.solution import companion
 from gpde.solution.report import report
 
@@ -56,3 +57,21 @@ def test_where_there_is_no_reference_the_report_has_an_estimate():
     x = np.linspace(0, 1, 101)[:, None]
     error = np.sqrt(np.mean((solution(x) - np.sin(np.pi * x[:, 0])) ** 2))
     assert error / 5 < report(solution)["error_estimate"] < 5 * error
+
+
+def test_on_a_surface_errors_are_looked_at_on_the_surface():
+    def on_the_circle(u, x, n):  # the Laplacian of the unit circle
+        return laplacian(u)(x) - directional(directional(u, n), n)(x) - directional(u, n)(x)
+
+    def exact(x):
+        return jnp.sin(2 * x[0]) * x[1]
+
+    def equation(u, x, n):
+        return u(x) - on_the_circle(u, x, n) - exact(x) + on_the_circle(exact, x, n)
+
+    problem = gpde.Problem(gpde.Ball((0.0, 0.0), 1.0), {"circle": equation})
+    solution = gpde.solve(problem, gpde.Gaussian(1.0), num_boundary=24, nugget=1e-12)
+    points = problem.domain.sample("circle", 200, seed=9)
+    error = np.asarray(solution(points) - jax.jit(jax.vmap(exact))(points))
+    assert solution.error_estimate() == pytest.approx(np.sqrt(np.mean(error**2)), rel=0.8)
+    assert np.mean(np.abs(error) < 1.96 * solution.std(points, calibrated=True)) > 0.8

@@ -198,7 +198,11 @@ def test_a_region_that_ends_on_the_way_is_in_a_window_as_long_as_it_lasts():
         assert window.measure("inside") == pytest.approx(area, rel=1e-2)
 
 
-@pytest.mark.parametrize("method", [Consensus(batch_size=30), MiniBatch(batch_size=30, num_steps=800)], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "method",
+    [Consensus(batch_size=30), pytest.param(MiniBatch(batch_size=30, num_steps=800), marks=pytest.mark.slow)],
+    ids=lambda m: m.name,
+)
 def test_every_method_marches(method):
     solution = march(HEAT, KERNEL, windows=2, method=method, **POINTS)
     assert np.abs(solution(GRID) - TRUTH).max() < 1e-2

@@ -77,6 +77,15 @@ def full_step(
     return None
 
 
+def places(problem: Problem, num: int) -> Float[np.ndarray, "places dim"]:
+    """About `num` places where errors are looked at: all over the domain, or on the parts that have equations, where those are
+    on its boundary alone and nothing is known of what it encloses."""
+    dim, parts = problem.domain.dim, [c.part for c in problem.conditions if c.observations is None]
+    if any(c.observations is not None or problem.domain.is_open(c.part) for c in problem.conditions):
+        return problem.domain.test_points((max(2, round(num ** (1 / dim))),) * dim)
+    return np.concatenate([problem.sample_part(part, num // len(parts), "sobol", seed=0) for part in parts])
+
+
 def _with_new(
     problem: Problem, part: str, own: Float[np.ndarray, "points dim"], share: float, seed: int
 ) -> Float[np.ndarray, "_ dim"]:

@@ -35,7 +35,7 @@ from gpde.problem.problem import PointsByPart, Problem
 from gpde.problem.unknowns import Fields, named_fields
 from gpde.solution import files
 from gpde.solution.calibration import Calibration, has_noise, left_out_amplitude
-from gpde.solution.companion import correction
+from gpde.solution.companion import correction, places
 from gpde.solution.fingerprint import check_same
 from gpde.solution.tables import frame_points
 
@@ -152,12 +152,12 @@ class Solution:
                 "again."
             )
         nugget, seed, kernels = self.result.nugget or 0.0, self.settings.get("seed", 0), tuple(self.kernels.values())
-        places = self.domain.test_points((max(2, round(NUM_ESTIMATED ** (1 / self.dim))),) * self.dim)
-        alive = np.isfinite(self._alive(np.zeros((len(places), len(self.fields))), places))
-        variances, noisy = self.predictor.variances(self._identities, places)[alive], has_noise(self.problem)
+        where = places(self.problem, NUM_ESTIMATED)
+        alive = np.isfinite(self._alive(np.zeros((len(where), len(self.fields))), where))
+        variances, noisy = self.predictor.variances(self._identities, where)[alive], has_noise(self.problem)
         found = None
         if not noisy:
-            arguments = (self.points, nugget, self._identities, places, seed)
+            arguments = (self.points, nugget, self._identities, where, seed)
             found = correction(self.problem, self.predictor, kernels, *arguments)
         if found is not None:
             return Calibration.of_correction(found[alive], variances)

@@ -9,7 +9,7 @@ from gpde.equations.linear_operators import LinearOperator, point_value
 from gpde.methods.base import AbstractPredictor, Setup
 from gpde.problem.problem import Problem
 from gpde.solution.calibration import has_noise
-from gpde.solution.companion import correction
+from gpde.solution.companion import correction, places
 
 _NUM_PLACES = 400
 
@@ -37,9 +37,9 @@ def distance_of(problem: Problem, setup: Setup, predictor: AbstractPredictor, se
     if has_noise(problem) or problem.parameters:
         return None
     dim = problem.domain.dim
-    places = problem.domain.test_points((max(2, round(_NUM_PLACES ** (1 / dim))),) * dim)
+    where = places(problem, _NUM_PLACES)
     fields = tuple(point_value(field, dim) for field in range(len(problem.fields)))
     points = {part.name: np.asarray(part.points) for part in setup.collocation.parts}
-    off = correction(problem, predictor, setup.kernels, points, setup.nugget, fields, places, seed)
-    values = predictor.values(fields, places)
-    return None if off is None or not np.all(np.any(values, axis=0)) else Distance(fields, places, values, off)
+    off = correction(problem, predictor, setup.kernels, points, setup.nugget, fields, where, seed)
+    values = predictor.values(fields, where)
+    return None if off is None or not np.all(np.any(values, axis=0)) else Distance(fields, where, values, off)
