@@ -1,5 +1,7 @@
 """The ladder of nuggets: when it is taken, how it goes down, an equation that only it solves."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from gpde.methods import Consensus, FullBatch
 from gpde.methods.base import Setup
 from gpde.methods.coarse import coarse_start
 from gpde.methods.full_batch import method as full_batch
+from gpde.methods.full_batch import natural
 from gpde.methods.full_batch.ladder import Ladder
 from gpde.operators import divergence, gradient, partial
 from gpde.outcomes import Outcome
@@ -135,14 +138,37 @@ def test_a_run_that_rests_where_equations_are_not_met_as_a_nugget_would_is_led_o
     assert errors[1] < 1e-5
 
 
-def test_an_equation_with_constants_for_solutions_is_followed_from_where_its_values_are_given():
+def test_an_equation_with_constants_for_solutions_is_followed_from_where_its_values_are_given(monkeypatch):
     # u = 0 and u = 1 solve all of the equations but the first.
     problem = Problem(
         Box(0.0, 12.0),
         {"interior": lambda u, t: partial(u, 0)(t) - u(t) * (1 - u(t)), "left": lambda u, t: u(t) - 0.01},
     )
-    solution = solve(problem, Gaussian(1.2), method=FullBatch(), num_interior=60, num_boundary=1)
     t = np.linspace(0, 12, 50)
+    for way in ("measured by where they lead", "from the data outwards"):
+        solution = solve(problem, Gaussian(1.2), method=FullBatch(), num_interior=60, num_boundary=1)
+        assert solution.result.outcome is Outcome.CONVERGED
+        assert any(way in note for note in solution.result.notes)
+        assert np.max(np.abs(solution(t[:, None]) - 1 / (1 + 99 * np.exp(-t)))) < 1e-2
+        monkeypatch.setattr(natural, "_MOST_STEPS", 0)  # what is left when such steps lead nowhere
+
+
+def test_a_layer_whose_place_only_the_ends_tell_is_found_by_steps_measured_by_where_they_lead():
+    # ε² u'' + u - u³ = 0: wherever the layer is, the equation is off by hardly anything.
+    width = 0.1
+
+    def exact(x: Any) -> Any:
+        return jnp.tanh((x[0] - 0.4) / (width * 2**0.5))
+
+    problem = Problem(
+        Box(0.0, 1.0),
+        {
+            "interior": lambda u, x: width**2 * partial(u, 0, 0)(x) + u(x) - u(x) ** 3,
+            "boundary": lambda u, x: u(x) - exact(x),
+        },
+    )
+    solution = solve(problem, Gaussian(0.1), method=FullBatch(), num_interior=60, num_boundary=2)
+    x = np.linspace(0, 1, 50)
     assert solution.result.outcome is Outcome.CONVERGED
-    assert any("from the data outwards" in note for note in solution.result.notes)
-    assert np.max(np.abs(solution(t[:, None]) - 1 / (1 + 99 * np.exp(-t)))) < 1e-2
+    assert any("measured by where they lead" in note for note in solution.result.notes)
+    assert np.max(np.abs(solution(x[:, None]) - np.tanh((x - 0.4) / (width * 2**0.5)))) < 1e-2

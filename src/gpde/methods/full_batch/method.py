@@ -20,6 +20,7 @@ from gpde.linalg.line_search import next_move
 from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractMethod, Info, Setup, check_count, check_positive, round_down
 from gpde.methods.full_batch.ladder import Ladder
+from gpde.methods.full_batch.natural import Natural
 from gpde.methods.full_batch.spread import Spread, counting, distances
 from gpde.methods.full_batch.steps import (
     FORMS,
@@ -65,8 +66,8 @@ class Work:
 
 class State(NamedTuple):
     r"""Latent values $z$, weights $w$ with $u = \kappa(\cdot,\phi)w$, the smallest nugget that factors, the objective and the
-    last move; where the run stands on the ladder of nuggets (`ladder.py`), which equations count (`spread.py`), and which share
-    of them is left unmet."""
+    last move; where the run stands on the ladder of nuggets (`ladder.py`), which equations count (`spread.py`), which share of
+    them is left unmet, and how steps are measured (`natural.py`)."""
 
     latent: Float[Array, " size"]
     weights: Float[Array, " size"]
@@ -76,6 +77,7 @@ class State(NamedTuple):
     ladder: Ladder = Ladder()
     spread: Spread = Spread()
     unmet: float = math.inf
+    natural: Natural = Natural()
 
     @property
     def at_large(self) -> bool:
@@ -102,7 +104,7 @@ class FullBatch(AbstractMethod):
     takes_means: ClassVar[bool] = True
     constraints: str | None = None
     regularization: float | None = None
-    max_steps: int = 100
+    max_steps: int = 150
     tolerance: float = 1e-6
     max_escalations: int = 5
     max_halvings: int = 20
@@ -208,9 +210,17 @@ class FullBatch(AbstractMethod):
             return work.start._replace(nugget=reached.nugget, ladder=ladder.begun()), info, None
         if state.spread.spreading:
             return *self._spread(work, state, reached, verdict, info), None
-        if ladder.has_failed(verdict.damping, move >= _ROUNDING_MOVE) and self._can_spread(work, state):
+        if state.natural.going:
+            return self._naturally(state, reached, verdict, info)
+        astray = ladder.has_failed(verdict.damping, move >= _ROUNDING_MOVE) or state.natural.failed
+        if astray and self.form == "linearize" and state.natural.steps == 0 and work.start is not None:
+            again = work.start._replace(nugget=reached.nugget, ladder=ladder.counted(), natural=state.natural.begun())
+            return again, info, None
+        if astray and self._can_spread(work, state):
             assert work.start is not None
-            work.settled = work.start._replace(nugget=reached.nugget, ladder=ladder.counted(), spread=state.spread.begun())
+            work.settled = work.start._replace(
+                nugget=reached.nugget, ladder=ladder.counted(), spread=state.spread.begun(), natural=state.natural
+            )
             return work.settled, info, None
         if not verdict.usable:
             return state, info, Outcome.NOT_FINITE
@@ -235,6 +245,17 @@ class FullBatch(AbstractMethod):
         # A linear problem is solved by one whole step.
         done = min(move, next_move(move, state.move)) <= self.tolerance or (setup.collocation.linear and info["damping"] == 1.0)
         return new, info, Outcome.CONVERGED if done or settled else None
+
+    def _naturally(self, state: State, reached: State, verdict: "Verdict", info: Info) -> tuple[State, Info, Outcome | None]:
+        """The state after a step that was measured by where it leads."""
+        natural = state.natural.next(bool(verdict.accepted and verdict.usable))
+        if natural.failed:
+            return state._replace(natural=natural), info, None
+        move = verdict.move if verdict.damping == 1.0 else math.inf
+        new = reached._replace(objective=verdict.objective, move=move, unmet=verdict.unmet, natural=natural)
+        done = min(move, next_move(move, state.move)) <= self.tolerance or (move < _ROUNDING_MOVE and move > 0.5 * state.move)
+        # Equations that are not met as closely as a nugget allows have no solution here.
+        return new, info, Outcome.CONVERGED if done and verdict.unmet < _DENT else None
 
     def _can_spread(self, work: Work, state: State) -> bool:
         """Whether equations may begin to count from the data outwards: once, and where there is an order of them."""
@@ -277,7 +298,9 @@ class FullBatch(AbstractMethod):
                 upper = work.factored[1]
             arrays = trial.latent, trial.weights, work.gram, work.scale, upper, on_device(trial.objective)
             count = counting(work.order, state.spread.share) if state.spread.spreading and work.order is not None else None
-            latent, weights, verdict = gauss_newton(self._of_a_step, setup.collocation, arrays, on_device(nugget), whole, count)
+            latent, weights, verdict = gauss_newton(
+                self._of_a_step, setup.collocation, arrays, on_device(nugget), whole, count, state.natural.going
+            )
             verdict = Verdict(*np.asarray(verdict).tolist())
             if not verdict.finite:
                 return Outcome.NOT_FINITE  # which no nugget can help
@@ -292,7 +315,7 @@ class FullBatch(AbstractMethod):
         return state.nugget
 
     def notes(self, work: Work, state: State) -> tuple[str, ...]:
-        return (*super().notes(work, state), *state.ladder.notes(), *state.spread.notes())
+        return (*super().notes(work, state), *state.ladder.notes(), *state.natural.notes(), *state.spread.notes())
 
     def predictor(self, work: Work, state: State) -> Representer:
         setup, state = work.setup, self._reached(work, state)

@@ -121,8 +121,10 @@ def gauss_newton(
     nugget: Float[Array, ""],
     whole: Bool[Array, ""],
     count: Bool[Array, " equations"] | None,
+    natural: bool = False,
 ) -> tuple[Float[Array, " size"], Float[Array, " size"], Float[Array, " verdict"]]:
-    """One Gauss-Newton step in any of the three forms: latent values, weights and a `Verdict` as one array."""
+    """One Gauss-Newton step in any of the three forms: latent values, weights and a `Verdict` as one array; `natural` steps are
+    shortened by another measure (`natural.py`)."""
     z, w, gram_matrix, scale, upper, objective = state
     linear = collocation.linearize(z)
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(linear)]))
@@ -131,12 +133,19 @@ def gauss_newton(
     noise = form.noise(collocation, linear.rows, gram_matrix, nugget)
     noise = noise if count is None else jnp.where(count, noise, LOOSE / nugget * noise)
     s_lower, factored = large_factor(linear.rows.conditioned(prior, noise))
-    dual = cholesky_solve(s_lower, linear.rhs)
-    w_full = linear.rows.transpose_times(dual)
-    z_full = gram_matrix @ w_full + prior_nugget * w_full
+    unit = jnp.sqrt(scale)
+
+    def conditioned(rhs: Array) -> tuple[Array, Array]:
+        weights = linear.rows.transpose_times(cholesky_solve(s_lower, rhs))
+        return gram_matrix @ weights + prior_nugget * weights, weights
+
+    z_full, w_full = conditioned(linear.rhs)
 
     def trial(t: Array) -> tuple[tuple[Array, Array], Array]:
         z_t, w_t = z + t * (z_full - z), w + t * (w_full - w)
+        if natural:
+            there, _ = conditioned(linear.rows.times(z_t[:, None])[:, 0] - collocation.residual(z_t))
+            return (z_t, w_t), jnp.sum(((there - z_t) / unit) ** 2)
         if upper is None:
             return (z_t, w_t), 0.5 * w_t @ z_t + _misfit(collocation, z_t, noise)
         z_t = collocation.eliminate(z_t)
@@ -145,11 +154,11 @@ def gauss_newton(
 
     # Linearised anew, equations have another misfit. Elimination has none of that, and compares what was computed alike.
     current = 0.5 * w @ z + _misfit(collocation, z, noise) if upper is None else objective
+    current = jnp.sum(((z_full - z) / unit) ** 2) if natural else current
     damped = backtrack(trial, jnp.where(whole, jnp.inf, current), max_halvings=form.max_halvings, start=(z, w))
     z_new, w_new = damped.point
     if upper is not None:
         w_new = jnp.where(damped.accepted, second_half_solve(upper.T, w_new), w_new)
-    unit = jnp.sqrt(scale)
     size = jnp.max(jnp.abs(z_full) / unit)
     move = jnp.max(jnp.abs(z_full - z) / unit) / jnp.where(size > 0, size, 1.0)
     r = collocation.residual(z_new)
@@ -158,5 +167,6 @@ def gauss_newton(
     all_of_it = weigh @ linear.rhs**2
     unmet = weigh @ r**2 / jnp.where(all_of_it > 0, all_of_it, 1.0)
     usable = jnp.all(jnp.isfinite(z_new))
-    verdict = finite, factored, damped.accepted, usable, damped.objective, damped.damping, move, residual, unmet
+    reached = 0.5 * w_new @ z_new + _misfit(collocation, z_new, noise) if natural else damped.objective
+    verdict = finite, factored, damped.accepted, usable, reached, damped.damping, move, residual, unmet
     return z_new, w_new, jnp.stack([jnp.asarray(number, dtype=z.dtype) for number in verdict])
