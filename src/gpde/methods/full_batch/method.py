@@ -81,8 +81,8 @@ class State(NamedTuple):
 
     @property
     def at_large(self) -> bool:
-        """Whether the next step is one with all equations and the nugget that was asked for."""
-        return self.ladder.level == 0.0 and not self.spread.spreading
+        """Whether the next step is an ordinary one, with all equations and the nugget that was asked for."""
+        return self.ladder.level == 0.0 and not self.spread.spreading and not self.natural.going
 
 
 @named_constructor
