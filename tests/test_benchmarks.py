@@ -32,6 +32,7 @@ TABLES = {
     "scaling": "exponent",
     "clock": "by the wall",
 }
+LONG = {"mini-batch", "gallery"}
 DRAWN = {"gallery", "march", "methods", "scaling"}
 
 
@@ -61,7 +62,7 @@ def report_in_proportion(command, environment):
     return subprocess.CompletedProcess(command, 0, json.dumps(told), "")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n == "mini-batch" else []) for n in TABLES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in TABLES])
 def test_every_benchmark_prints_its_table(name, tmp_path, monkeypatch):
     # Elsewhere each is a process of its own: `tests/cli/test_cli.py` asks for the report of one.
     stand_in = report_in_proportion if name in ("scaling", "clock") else command_in_this_process

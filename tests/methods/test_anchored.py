@@ -256,6 +256,7 @@ def test_a_prior_mean_that_solves_some_of_linear_equations_does_not_change_the_m
     np.testing.assert_allclose(found[:, 0], without[:, 0], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_equations_that_cannot_be_eliminated_hold_as_closely_as_in_the_full_gp():
     def left_side(u, x):
         return -partial(lambda y: u(y) ** 3, 0, 0)(x) + u(x)
@@ -288,6 +289,7 @@ def test_bounds_are_kept_by_runs_whose_weights_raise_themselves_from_a_prior_mea
     assert np.asarray(state.values)[:, 0].max() == 2.0
 
 
+@pytest.mark.slow
 def test_the_start_decides_which_of_two_solutions_is_found():
     # u'' + eᵘ = 0 with u(0) = u(1) = 0: u(½) = 2 ln cosh(θ/4) with θ = √2 cosh(θ/4), which has two roots.
     problem = Problem(

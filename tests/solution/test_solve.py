@@ -118,7 +118,7 @@ def test_a_callback_sees_every_step(problem, solution):
     again = solve(problem, callback=seen.append)
     assert [progress.num_steps for progress in seen] == list(range(1, len(solution.history) + 1))
     assert seen[-1].info["objective"] == again.history[-1]["objective"]
-    assert all(progress.max_steps == 100 for progress in seen)
+    assert all(progress.max_steps == FullBatch().max_steps for progress in seen)
 
 
 def test_a_callback_may_stop_the_run(problem):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # Steps shown one by one; of longer runs every twentieth part.
-_MAX_LINES = 100
+_MAX_LINES = 150
 # A bar leaves room for one or two numbers.
 _ON_A_BAR = ("loss", "residual", "step")
 

@@ -1,9 +1,9 @@
-r"""Steps that are measured by where they lead, not by what equations say: where a ladder of nuggets does not lead to the solution.
+r"""Steps that are measured by where they lead, not by what equations say: where a ladder of nuggets does not help.
 
 The norm with the misfit of the equations falls along a Gauss-Newton step only as far as these are straight, to all the digits
 that a tiny nugget asks for. Where they leave the solution nearly free to move, as the place of a layer between two phases, the
-step is long and hardly any of it is taken. Deuflhard's *natural monotonicity test* compares what matters: with the rows $\Psi$ of
-the step kept, the next one from $z_t = z + t\,\Delta$ would be
+step is long and hardly any of it is taken. Deuflhard's *natural monotonicity test* compares what matters: with the rows
+$\Psi$ of the step kept, the next one from $z_t = z + t\,\Delta$ would be
 
 $$ \bar\Delta(t) = K\Psi^T(\Psi K\Psi^T + \Lambda)^{-1}\bigl(\Psi z_t - f(z_t) + y\bigr) - z_t, $$
 
