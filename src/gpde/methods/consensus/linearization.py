@@ -51,13 +51,13 @@ def shortened(
     old: Float[Array, "points operators"],
     new: Float[Array, "points operators"],
     unit: Float[Array, "points equations"],
-    first: Bool[Array, ""],
+    slack: Float[Array, ""],
     max_halvings: int,
 ) -> tuple[Damped, Float[Array, ""]]:
     r"""Backtracking on $\tfrac12\sum_i |f_i(z_i) - y_i|^2$ in units of the prior, over the exact equations.
 
-    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself. That of the whole step
-    comes too.
+    The step solves the linearised equations, so this merit falls along it at rate $-2$ times itself. It may grow by a factor
+    `slack`; where that is infinite the step is taken whole. The merit of the whole step comes too.
     """
     index = jnp.arange(table.num_points)
     counted = table.has_equation & (table.noise_variance == 0) & jnp.asarray(dirichlet(table)[0] < 0) & (unit > 0)
@@ -70,7 +70,7 @@ def shortened(
         operators = (1 - t) * old + t * new
         return operators, merit(operators)
 
-    return backtrack(trial, jnp.where(first, jnp.inf, merit(old)), max_halvings=max_halvings), merit(new)
+    return backtrack(trial, jnp.where(jnp.isinf(slack), jnp.inf, slack * merit(old)), max_halvings=max_halvings), merit(new)
 
 
 def dirichlet(table: PointTable) -> tuple[Int[np.ndarray, "points equations"], Int[np.ndarray, "points equations"]]:

@@ -26,7 +26,7 @@ from gpde.collocation.point_table import PointTable, point_table
 from gpde.collocation.thinning import nested_subsets
 from gpde.equations.linear_operators import point_value
 from gpde.linalg import AbstractLinearSolver, Direct, Schwarz, Solved
-from gpde.linalg.dissection import dissect, factor_entries
+from gpde.linalg.dissection import factor_entries
 from gpde.linalg.line_search import is_astray, next_move
 from gpde.machine.arrays import on_device
 from gpde.methods.base import AbstractMethod, AbstractPredictor, Info, Setup, check_count, check_positive, round_down
@@ -37,20 +37,20 @@ from gpde.methods.consensus.patch import Equations
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.reach import default_num_patches, num_levels, num_members
 from gpde.methods.consensus.stretch import learned_stretch
-from gpde.methods.consensus.system import OpenValues, localize_patches, on_means, reduce_patches, value_rows
+from gpde.methods.consensus.system import LARGEST_FACTOR, OpenValues, localize_patches, on_means, reduce_patches, value_rows
 from gpde.methods.start import Start, linear_start
 from gpde.outcomes import Outcome
 
 LINEAR_SOLVERS = ("direct", "schwarz")
-# Numbers in a factor of H, beyond which conjugate gradients take over: some 170 000 unknowns in two dimensions, 1.6 gigabytes
-# and while it is made up to twice that. Up to there a factor takes about as long and is more robust.
-_LARGEST_FACTOR = 2 * 10**8
 # Steps below this, relative to the solution, may be all rounding.
 _ROUNDING_MOVE = 1e-4
 # A residual that grows by less than this factor stays level.
 _LEVEL = 1.1
-# Steps above the first are rough: patches learn their lengthscales, boldly at first; below the second, three times once more.
-_ROUGH_MOVE, _NEAR_MOVE, _FIRST_STEPS, _MOST_ROUNDS = 1e-2, 2e-3, 3, 3
+# Steps above the first are rough: patches learn their lengthscales, boldly at first. Below it they do so once more, and again
+# until what they learn moves no value by more than the second.
+_ROUGH_MOVE, _SETTLED_MOVE, _FIRST_STEPS, _MOST_ROUNDS = 1e-2, 3e-4, 3, 8
+# With other lengthscales than before the residual of a step that leads on may be larger by this factor.
+_TURN = 10.0
 # Points from which on a coarse solve costs less than the steps it saves.
 _NESTED_FROM = 3000
 
@@ -77,7 +77,7 @@ class Work:
 class State(NamedTuple):
     """The values at the points, field by field, the operators' values by point, and each patch's nugget, lengthscales (as
     factors on the kernel's) and function; how far the last step went, how many there were since the start; how often patches
-    at rest learned their lengthscales anew, and whether they do so next."""
+    at rest learned their lengthscales anew, whether they do so next, and how far that moved the values last."""
 
     values: Float[np.ndarray, "points fields"]
     latent_table: Float[Array, "points operators"]
@@ -89,6 +89,7 @@ class State(NamedTuple):
     num_steps: int = 0
     rounds: int = 0
     resting: bool = False
+    turned: float = math.inf
 
 
 @named_constructor
@@ -160,10 +161,10 @@ class Consensus(AbstractMethod):
         factor = factor_entries(size, width, dim)
         direct, schwarz = 8 * (entries + 2 * max(entries, factor)), Schwarz().memory(entries, size, dim)
         match self.linear_solver:
-            case None if factor <= _LARGEST_FACTOR / 2:
+            case None if factor <= LARGEST_FACTOR / 2:
                 return rest + direct
             case None:  # either of them; beyond the largest factor, surely the second
-                return rest + (schwarz if factor > 2 * _LARGEST_FACTOR else max(direct, schwarz))
+                return rest + (schwarz if factor > 2 * LARGEST_FACTOR else max(direct, schwarz))
             case "schwarz":
                 return rest + schwarz
             case Schwarz():
@@ -195,7 +196,7 @@ class Consensus(AbstractMethod):
         local = setup.learned if self.local_lengthscales is None else self.local_lengthscales
         solver, kept = self.linear_solver, None
         if solver is None:
-            solver, kept = _solver_by_size(open_values, coordinates)
+            solver, kept = open_values.solver(coordinates)
         elif isinstance(solver, str):
             solver = Direct() if solver == "direct" else Schwarz()
         return Work(setup, table, metric, coordinates, fixed, patches, open_values, solver, kept, local)
@@ -236,13 +237,16 @@ class Consensus(AbstractMethod):
             work.coarse = coarse_start(work.setup)
             if work.coarse is not None:
                 return self._begun_from(work, work.coarse.start), info, None
-        near = outcome is Outcome.CONVERGED or (outcome is None and new.move < _NEAR_MOVE and not state.resting)
-        if near and work.local and state.rounds < _MOST_ROUNDS:
+        short = outcome in (None, Outcome.STALLED) and info["step"] < _ROUGH_MOVE and not state.resting
+        turned = info.get("step", math.inf) if state.resting else state.turned
+        near = outcome is Outcome.CONVERGED or short
+        if near and work.local and state.rounds < _MOST_ROUNDS and turned > _SETTLED_MOVE:
             # Near rest with lengthscales that were learned on the way: those of the solution itself are better.
-            return new._replace(num_steps=steps, rounds=state.rounds + 1, resting=True, move=math.inf), info, None
+            again = new._replace(num_steps=steps, rounds=state.rounds + 1, resting=True, move=math.inf, turned=turned)
+            return again, info, None
         if failed:  # what was reached before has a function
             new, outcome = state, Outcome.CONVERGED if state.resting else outcome
-        return new._replace(num_steps=steps, rounds=state.rounds), info, outcome
+        return new._replace(num_steps=steps, rounds=state.rounds, turned=turned), info, outcome
 
     def _step(self, work: Work, state: State) -> tuple[State, Info, Outcome | None]:
         """A step from here, whatever it comes to."""
@@ -250,10 +254,14 @@ class Consensus(AbstractMethod):
         equations, unit = linearized(work.table, state.latent_table, kernels)
         if not (np.isfinite(equations.coefficients).all() and np.isfinite(equations.rhs).all()):
             return state, {}, Outcome.NOT_FINITE  # which no nugget can help
+        # The first step starts from nothing that satisfies the boundary conditions, and one from rest with other lengthscales
+        # from what other functions left of the equations: these are taken whole.
+        slack = math.inf if state.num_steps == 0 or state.resting else 1.0
         if work.local and state.num_steps > 0 and state.move > _ROUGH_MOVE:
             later = state.num_steps > _FIRST_STEPS and not state.resting
             arguments = (state.values, state.nuggets, state.stretch, work.coordinates, later)
             state = state._replace(stretch=learned_stretch(equations, kernels, work.cover, *arguments), weights=None)
+            slack = max(slack, _TURN)
         patches, nuggets = reduce_patches(
             equations, kernels, work.cover.members, state.values, state.nuggets, state.stretch, self.max_escalations
         )
@@ -283,7 +291,7 @@ class Consensus(AbstractMethod):
         weights, reached, nuggets, good = self._localize(work, equations, values, nuggets, state.stretch)
         if not good:
             return state, info, Outcome.NOT_POSITIVE_DEFINITE
-        new, info, outcome = self._damped(work, state, values, reached, nuggets, weights, unit, info)
+        new, info, outcome = self._damped(work, state, values, reached, nuggets, weights, unit, slack, info)
         if state.weights is None and info["damping"] < 1.0 and new is not state:
             # A part of the way from a start that had no function: it gets the one with its values and what its equations say.
             said = jnp.einsum("ped,pd->pe", equations.coefficients, state.latent_table)
@@ -303,13 +311,11 @@ class Consensus(AbstractMethod):
         nuggets: np.ndarray,
         weights: np.ndarray,
         unit: Array,
+        slack: float,
         info: Info,
     ) -> tuple[State, Info, Outcome | None]:
-        """The step, shortened until the equations' residual is no larger than before."""
-        # The first step starts from nothing that satisfies the boundary conditions, and one from rest with other lengthscales
-        # from what other functions left of the equations: these are taken whole.
-        first = state.num_steps == 0 or state.resting
-        damped, whole = shortened(work.table, state.latent_table, latent_table, unit, on_device(first), self.max_halvings)
+        """The step, shortened until the equations' residual is no larger than `slack` times what it was."""
+        damped, whole = shortened(work.table, state.latent_table, latent_table, unit, on_device(slack), self.max_halvings)
         t, accepted = float(damped.damping), bool(damped.accepted)
         largest = np.abs(values).max()
         move = float(np.abs(values - state.values).max() / (largest if largest > 0 else 1.0))
@@ -375,7 +381,7 @@ class Consensus(AbstractMethod):
         equations, _ = linearized(table, state.latent_table, kernels)
         if self.linear_solver == "schwarz":
             # Samples need full accuracy in what varies most, where an iteration is least accurate.
-            solver, _ = _solver_by_size(work.open_values, work.coordinates)
+            solver, _ = work.open_values.solver(work.coordinates)
         none = np.zeros((*work.cover.members.shape, table.num_operators + table.collocation.num_fields))
         return BlendedPatches(
             kernels=kernels,
@@ -390,11 +396,3 @@ class Consensus(AbstractMethod):
             linear_solver=solver,
             means=jnp.asarray(means_at(table, state.values).gradient),
         )
-
-
-def _solver_by_size(
-    values: OpenValues, coordinates: Float[np.ndarray, "points coordinates"]
-) -> tuple[AbstractLinearSolver, Any]:
-    """The solver, and what it can start from."""
-    elimination = dissect(values.unknown, values.located(coordinates)[0])
-    return (Direct(), elimination) if elimination.num_entries <= _LARGEST_FACTOR else (Schwarz(), None)

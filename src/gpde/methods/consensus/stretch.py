@@ -25,8 +25,10 @@ _NUM_ASKED = 2500
 _NUM_TOGETHER = 6
 # Points within a lengthscale along every coordinate, at the least: with fewer nothing passes from patch to patch.
 _LEAST_POINTS = 3.0
-# A patch whose radius is a smaller part of a lengthscale does not know how long that is.
-_LEAST_RADIUS = 0.1
+# A patch whose radius is a smaller part of a lengthscale hardly knows how long that is: none is made longer than that. Rough
+# values look smooth, and from lengthscales much too long it takes many steps back: with 0.1 fronts of Burgers' equation came to
+# rest before theirs were short.
+_LEAST_RADIUS = 0.4
 
 
 def learned_stretch(
@@ -50,7 +52,7 @@ def learned_stretch(
     directions = np.concatenate([np.zeros((1, dim)), np.eye(dim), -np.eye(dim), np.ones((1, dim)), -np.ones((1, dim))])
     # A patch of M points reaches r lengthscales far: r / M^(1/d) is about half the distance of points in them.
     least = np.log(_LEAST_POINTS * radius * np.sqrt(np.pi) / cover.num_near ** (1 / dim))
-    most = np.log(radius / _LEAST_RADIUS)
+    most = np.log(np.maximum(radius / _LEAST_RADIUS, 1.0))  # the kernel's own are what all points say
     for factor in _LATER_FACTORS if later else _FIRST_FACTORS:
         tried = []
         for direction in directions:

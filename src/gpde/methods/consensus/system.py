@@ -15,11 +15,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gpde.functionals.functionals import Kernels
-from gpde.linalg import AbstractLinearSolver, BlockSum
+from gpde.linalg import AbstractLinearSolver, BlockSum, Direct, Schwarz
+from gpde.linalg.dissection import dissect
 from gpde.linalg.escalation import raised_until_good
 from gpde.machine.threads import map_chunks
 from gpde.methods.consensus.patch import Equations, Reduced, draw, evaluate, localize, reduce, stretched_all
 
+# Numbers in a factor of H, beyond which conjugate gradients take over: some 170 000 unknowns in two dimensions, 1.6 gigabytes
+# and while it is made up to twice that. Up to there a factor takes about as long and is more robust.
+LARGEST_FACTOR = 2 * 10**8
 # Doubles in what is made of a chunk of patches, one patch after the other: 2^19 are 4 MB.
 _CHUNK_ENTRIES = 2**19
 # Their variance has a relative standard error of sqrt(2 / 64) = 18 %, the standard deviation of 9 %.
@@ -54,6 +58,11 @@ class OpenValues(NamedTuple):
 
     def matrix(self, precision: Float[np.ndarray, "patches values values"]) -> BlockSum:
         return BlockSum(precision, self.unknown, self.size)
+
+    def solver(self, coordinates: Float[np.ndarray, "points coordinates"]) -> tuple[AbstractLinearSolver, Any]:
+        """The linear solver for so many values, and what it can start from."""
+        elimination = dissect(self.unknown, self.located(coordinates)[0])
+        return (Direct(), elimination) if elimination.num_entries <= LARGEST_FACTOR else (Schwarz(), None)
 
     def summed(self, local: Float[np.ndarray, "patches values"]) -> Float[np.ndarray, " size"]:
         r"""$\sum_c R_c^T v_c$."""
