@@ -21,6 +21,7 @@ from gpde.methods.consensus import patch, system
 from gpde.methods.consensus.method import Consensus
 from gpde.methods.consensus.prediction import BlendedPatches
 from gpde.methods.consensus.reach import num_levels
+from gpde.methods.consensus.stretch import learned_stretch
 from gpde.methods.consensus.system import sample_values
 from gpde.methods.full_batch.method import FullBatch
 from gpde.operators import laplacian, partial
@@ -515,6 +516,42 @@ def test_patches_at_a_front_learn_shorter_lengthscales_than_elsewhere_and_come_c
     assert np.median(lengthscales[np.abs(centres - 0.4) < 0.05]) < 0.05
     assert np.median(lengthscales[np.abs(centres - 0.4) > 0.2]) > 0.15
     assert errors[True] < errors[False] / 5
+
+
+@pytest.mark.parametrize(("lengthscale", "longest"), [(0.05, 2.5), (1.0, 0.0)])
+def test_no_patch_makes_its_lengthscale_longer_than_it_can_tell_and_none_shorter_than_the_kernels_for_being_small(
+    lengthscale, longest
+):
+    points = np.linspace(0, 1, 61)[:, None]
+    nothing = jnp.zeros((61, 0))
+    equations = patch.Equations(
+        (point_value(0, 1),), 1, jnp.asarray(points), jnp.zeros((61, 0, 1)), nothing, nothing, jnp.zeros((61, 0), dtype=bool)
+    )
+    coordinates = points / lengthscale
+    patches = cover(coordinates, 9, 61, np.zeros(61, dtype=bool), 1.0, ())
+    radius = np.array([np.abs(points[m] - points[c]).max() for m, c in zip(patches.members, patches.centres, strict=True)])
+    smooth, nuggets, ones = points + 1.0, np.full(len(radius), 1e-8), np.ones((len(radius), 1))
+    found = learned_stretch(equations, (gpde.Gaussian(lengthscale),), patches, smooth, nuggets, ones, coordinates, False)
+    # A straight line is best explained by the longest lengthscale that is allowed.
+    inner = slice(12, -12)  # ends of the line have larger patches, whose lengthscales are mixed with those of their neighbours
+    np.testing.assert_allclose(lengthscale * found[inner, 0], np.maximum(lengthscale, longest * radius[inner]), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("changing", "rounds"), [(False, 1), (True, consensus._MOST_ROUNDS)])
+def test_patches_learn_their_lengthscales_again_until_that_moves_no_value(monkeypatch, changing, rounds):
+    calls: list[float] = []
+
+    def learned(equations, kernels, cover, values, nuggets, stretch, coordinates, later):
+        calls.append(1.0)
+        return np.full_like(stretch, (0.1 if len(calls) % 2 else 0.4) if changing else 0.9)
+
+    monkeypatch.setattr(consensus, "learned_stretch", learned)
+    method = Consensus(batch_size=8, local_lengthscales=True)
+    problem = gpde.Problem(
+        gpde.Box(0.0, 1.0), {"interior": lambda u, x: laplacian(u)(x) + 40 * jnp.sin(9 * x[0]), "boundary": lambda u, x: u(x)}
+    )
+    assert gpde.solve(problem, gpde.Gaussian(0.3), method=method, num_interior=25, num_boundary=2).result.successful
+    assert len(calls) == rounds
 
 
 def test_patches_with_lengthscales_of_their_own_have_the_misfit_of_a_dense_gaussian():
