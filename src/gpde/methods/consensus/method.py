@@ -46,9 +46,9 @@ LINEAR_SOLVERS = ("direct", "schwarz")
 _ROUNDING_MOVE = 1e-4
 # A residual that grows by less than this factor stays level.
 _LEVEL = 1.1
-# Steps above the first are rough: patches learn their lengthscales, boldly at first. Below it they do so once more, and again
-# until what they learn moves no value by more than the second.
-_ROUGH_MOVE, _SETTLED_MOVE, _FIRST_STEPS, _MOST_ROUNDS = 1e-2, 3e-4, 3, 8
+# Steps above the first are rough: patches learn their lengthscales, boldly in the first few, and not after many, where points
+# are too few for that. At rest they do so once more, and again until what they learn moves no value by more than the second.
+_ROUGH_MOVE, _SETTLED_MOVE, _FIRST_STEPS, _ROUGH_STEPS, _MOST_ROUNDS = 1e-2, 3e-4, 3, 24, 5
 # With other lengthscales than before the residual of a step that leads on may be larger by this factor.
 _TURN = 10.0
 # Points from which on a coarse solve costs less than the steps it saves.
@@ -257,7 +257,8 @@ class Consensus(AbstractMethod):
         # The first step starts from nothing that satisfies the boundary conditions, and one from rest with other lengthscales
         # from what other functions left of the equations: these are taken whole.
         slack = math.inf if state.num_steps == 0 or state.resting else 1.0
-        if work.local and state.num_steps > 0 and state.move > _ROUGH_MOVE:
+        rough = 0 < state.num_steps <= _ROUGH_STEPS and state.move > _ROUGH_MOVE
+        if work.local and (rough or state.resting):
             later = state.num_steps > _FIRST_STEPS and not state.resting
             arguments = (state.values, state.nuggets, state.stretch, work.coordinates, later)
             state = state._replace(stretch=learned_stretch(equations, kernels, work.cover, *arguments), weights=None)
