@@ -1,5 +1,7 @@
 """Points where a solution needs them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.spatial import KDTree
@@ -24,10 +26,12 @@ def test_new_points_are_added_to_those_there_are_and_keep_their_distance(rough, 
     np.testing.assert_array_equal(points["interior"][:60], rough.points["interior"])
     np.testing.assert_array_equal(points["boundary"], rough.points["boundary"])
     assert len(points["interior"]) == 100
-    nearest = KDTree(points["interior"]).query(points["interior"][60:], k=2)[0][:, 1]
-    drawn = np.random.default_rng(0).uniform(size=(40, 1))
-    at_random = KDTree(np.concatenate([rough.points["interior"], drawn])).query(drawn, k=2)[0][:, 1]
-    assert nearest.min() > at_random.min()
+    closest, at_random = [], []
+    for seed in range(8):
+        new, drawn = refine(rough, 40, by, seed=seed)["interior"][60:], np.random.default_rng(seed).uniform(size=(40, 1))
+        for each, found in ((new, closest), (drawn, at_random)):
+            found.append(KDTree(np.concatenate([rough.points["interior"], each])).query(each, k=2)[0][:, 1].min())
+    assert np.median(closest) > 1.5 * np.median(at_random)
 
 
 def test_points_by_residual_concentrate_at_a_front(rough):
@@ -41,7 +45,22 @@ def test_points_added_at_a_front_are_worth_many_times_as_many_drawn_at_once():
     added = solve_adaptively(FRONT, gpde.Gaussian(0.1), rounds=1, **arguments)
     assert len(added.points["interior"]) == 120
     assert "60 of its points were added" in str(added.result)
+    assert added.settings["rounds"] == (60, 60)
     assert error(FRONT, added) < at_once / 50
+
+
+@pytest.mark.parametrize("problem", [FRONT, gpde.gallery.get("poisson").build()], ids=["line", "square"])
+def test_pictures_and_files_show_the_rounds_in_which_points_came(problem, tmp_path):
+    drawn = gpde.solve(problem, gpde.Gaussian(0.3), method=gpde.FullBatch(max_steps=3), num_interior=20, num_boundary=2)
+    dataclasses.replace(drawn, settings={**drawn.settings, "rounds": (10, 6, 4)}).save(tmp_path / "rounds.npz")
+    figure = gpde.load(tmp_path / "rounds.npz").plot()
+    dots = {each.get_label(): each for axes in figure.axes for each in [*axes.collections, *axes.lines]}
+    found = {
+        name: np.asarray(dots[name].get_xydata() if problem is FRONT else dots[name].get_offsets())[:, : problem.domain.dim]
+        for name in ("round 1", "round 2")
+    }
+    np.testing.assert_array_equal(found["round 1"], drawn.points["interior"][10:16])
+    np.testing.assert_array_equal(found["round 2"], drawn.points["interior"][16:])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ORANGE, _BLUE, _GREY = "#d1603d", "#2c5d8a", "#555555"
+_PART_COLOURS = (_GREY, _ORANGE, _BLUE, "#4c9f70", "#7f5aa8")
 # The edge is looked for between the points of a grid so many times as fine: corners are cut off by no more than that.
 _FINER = 3
 
 Where = Callable[[Float[np.ndarray, "points dim"]], Bool[np.ndarray, " points"]]
+
+
+def round_colours(num: int) -> list[Any]:
+    """Of points that were added, darker from round to round."""
+    from matplotlib import colormaps
+
+    return list(colormaps["RdPu"](np.linspace(0.5, 0.9, num)))
 
 
 class Plane:
@@ -111,21 +119,20 @@ class Plane:
             return axes.pcolormesh(self.x, self.y, values.reshape(self.x.shape), shading="gouraud", rasterized=True, **how)
         return axes.tripcolor(self._triangles, values, shading="gouraud", rasterized=True, **how)
 
-    def scatter(self, axes: "Axes", values: np.ndarray, points: Any) -> None:
-        """The points over contours of the solution; in space those near the plane."""
+    def scatter(self, axes: "Axes", values: np.ndarray, points: Any, added: Any) -> None:
+        """The points over contours of the solution, over them those that were `added` in rounds."""
         if values.max() > values.min():
             how: Any = {"levels": 9, "cmap": "viridis", "linewidths": 0.7, "alpha": 0.8}
             if self._triangles is None:
                 axes.contour(self.x, self.y, values.reshape(self.x.shape), **how)
             else:
                 axes.tricontour(self._triangles, values, **how)
-        total = 0
-        for index, (part, where) in enumerate(points.items()):
-            total += len(where)
-            colour = (_GREY, _ORANGE, _BLUE, "#4c9f70", "#7f5aa8")[index % 5]
+        parts = [(_PART_COLOURS[index % 5], *item) for index, item in enumerate(points.items())]
+        rounds = [(colour, *item) for colour, item in zip(round_colours(len(added)), added.items(), strict=True)]
+        for colour, name, where in parts + rounds:
             size = float(np.clip(1500 / len(where), 1.2, 6))
-            axes.scatter(*where[:, self.axes].T, s=size, color=colour, lw=0, label=part, clip_on=False, zorder=3)
-        self._frame(axes, f"{total} points")
+            axes.scatter(*where[:, self.axes].T, s=size, color=colour, lw=0, label=name, clip_on=False, zorder=3)
+        self._frame(axes, f"{sum(map(len, points.values()))} points")
         axes.legend(
             fontsize=6.5, markerscale=2, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, ncols=3, handletextpad=0
         )

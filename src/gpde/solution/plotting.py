@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpde.solution.errors import Predictions, grid_shape
-from gpde.solution.plane import Plane
+from gpde.solution.plane import Plane, round_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,8 @@ def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std
     figure.set_size_inches(3.3 * num_columns, 2.5 * len(fields))
     panels = figure.subplots(len(fields), num_columns, squeeze=False)
     points = np.concatenate(list(solution.points.values()))
-    at_points = predictions.values(points)
+    at_points, added = predictions.values(points), _added_points(solution)
+    at_added = {name: predictions.values(where) for name, where in added.items()}
     for row, field in enumerate(fields):
         main, *others = panels[row]
         u, two = values[:, row], 2 * spread[:, row]
@@ -100,6 +101,8 @@ def _draw_lines(figure: "Figure", solution: Any, grid: Sequence[int] | None, std
             main.plot(x[:, 0], truth[:, row], color=_ORANGE, lw=2.4, alpha=0.7, label="truth")
         main.plot(x[:, 0], u, color=_BLUE, label="solution")
         main.plot(points[:, 0], at_points[:, row], "o", color=_BLUE, ms=2, mew=0, label=f"{len(points)} points")
+        for colour, (name, where) in zip(round_colours(len(added)), added.items(), strict=True):
+            main.plot(where[:, 0], at_added[name][:, row], "o", color=colour, ms=2, mew=0, label=name)
         if row == 0 and problem is not None:
             _draw_observations(main, problem.observations)
         main.set_title(f"solution {field}")
@@ -144,7 +147,7 @@ def _draw_planes(figure: "Figure", solution: Any, grid: Sequence[int] | None, st
         if std:
             spread = predictions.std(plane.points)[:, row]
             plane.image(next(rest), _above_rounding(spread), f"standard deviation of {field}", log=True)
-        plane.scatter(next(rest), u, solution.points)
+        plane.scatter(next(rest), u, solution.points, _added_points(solution))
     _draw_history(history, solution)
 
 
@@ -208,6 +211,13 @@ def _draw_history(axes: "Axes", solution: Any) -> None:
 
 def _error_title(error: np.ndarray) -> str:
     return f"error: $L_\\infty$ {np.nanmax(error):.1e}, $L_2$ {np.sqrt(np.nanmean(error**2)):.1e}"
+
+
+def _added_points(solution: Any) -> dict[str, np.ndarray]:
+    """Those points of the interior that were added in rounds, round by round."""
+    first, *batches = solution.settings.get("rounds", (0,))
+    ends = np.cumsum([first, *batches])
+    return {f"round {k + 1}": solution.points["interior"][ends[k] : ends[k + 1]] for k in range(len(batches))}
 
 
 def _above_rounding(values: np.ndarray) -> np.ndarray:

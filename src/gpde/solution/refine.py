@@ -61,7 +61,8 @@ def solve_adaptively(
     **arguments: Any,
 ) -> Solution:
     """`solve` with half of the interior points at first, and the others added in `rounds` batches by `refine`, each from the
-    solution before. A kernel that is learned is learned again in every round."""
+    solution before. A kernel that is learned is learned again in every round. `solution.settings["rounds"]` has the sizes of
+    the batches, in the order in which the interior points stand."""
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
         raise ValueError(f"`rounds` is how often points are added, a whole number from 1 on; came {rounds!r}.")
     located = problem.sample(num_interior, num_boundary, sampling=sampling, seed=seed)
@@ -71,16 +72,18 @@ def solve_adaptively(
     solution = solve(problem, kernel, points=points, seed=seed, **arguments)
     arguments.pop("initial", None)
     batches = [len(part) for part in np.array_split(np.arange(num - len(first)), rounds)]
+    sizes = [len(first)]
     for round_, batch in enumerate(size for size in batches if size):
         if solution.result.failed or solution.result.outcome is Outcome.INTERRUPTED:
             break
         points = refine(solution, batch, by, seed=seed + round_)
         solution = solve(problem, kernel, points=points, seed=seed, initial=solution, **arguments)
-    added = len(solution.points["interior"]) - len(first)
+        sizes.append(batch)
+    added = sum(sizes[1:])
     reason = "the equations were off" if by == "residual" else "the solution was uncertain"
     note = f"{added} of its points were added where {reason}"
     result = dataclasses.replace(solution.result, notes=(*solution.result.notes, note))
-    return dataclasses.replace(solution, result=result)
+    return dataclasses.replace(solution, result=result, settings={**solution.settings, "rounds": tuple(sizes)})
 
 
 def _drawn(
