@@ -514,13 +514,13 @@ def test_patches_at_a_front_learn_shorter_lengthscales_than_elsewhere_and_come_c
     assert isinstance(solution.predictor, BlendedPatches)
     centres, lengthscales = np.asarray(solution.predictor.centres)[:, 0], 0.2 * np.asarray(solution.predictor.stretch)[:, 0]
     assert np.median(lengthscales[np.abs(centres - 0.4) < 0.05]) < 0.05
-    assert np.median(lengthscales[np.abs(centres - 0.4) > 0.2]) > 0.15
+    assert np.median(lengthscales[np.abs(centres - 0.4) > 0.2]) > 0.2
     assert errors[True] < errors[False] / 5
 
 
-@pytest.mark.parametrize(("lengthscale", "longest"), [(0.05, 2.5), (1.0, 0.0)])
+@pytest.mark.parametrize(("lengthscale", "at_rest", "longest"), [(0.05, False, 2.5), (0.05, True, 4.2), (1.0, False, 0.0)])
 def test_no_patch_makes_its_lengthscale_longer_than_it_can_tell_and_none_shorter_than_the_kernels_for_being_small(
-    lengthscale, longest
+    lengthscale, at_rest, longest
 ):
     points = np.linspace(0, 1, 61)[:, None]
     nothing = jnp.zeros((61, 0))
@@ -531,8 +531,10 @@ def test_no_patch_makes_its_lengthscale_longer_than_it_can_tell_and_none_shorter
     patches = cover(coordinates, 9, 61, np.zeros(61, dtype=bool), 1.0, ())
     radius = np.array([np.abs(points[m] - points[c]).max() for m, c in zip(patches.members, patches.centres, strict=True)])
     smooth, nuggets, ones = points + 1.0, np.full(len(radius), 1e-8), np.ones((len(radius), 1))
-    found = learned_stretch(equations, (gpde.Gaussian(lengthscale),), patches, smooth, nuggets, ones, coordinates, False)
-    # A straight line is best explained by the longest lengthscale that is allowed.
+    found = learned_stretch(
+        equations, (gpde.Gaussian(lengthscale),), patches, smooth, nuggets, ones, coordinates, False, at_rest
+    )
+    # A straight line is best explained by the longest lengthscale that is allowed, or tried: 5.6 times the first.
     inner = slice(12, -12)  # ends of the line have larger patches, whose lengthscales are mixed with those of their neighbours
     np.testing.assert_allclose(lengthscale * found[inner, 0], np.maximum(lengthscale, longest * radius[inner]), rtol=1e-3)
 
@@ -541,7 +543,7 @@ def test_no_patch_makes_its_lengthscale_longer_than_it_can_tell_and_none_shorter
 def test_patches_learn_their_lengthscales_again_until_that_moves_no_value(monkeypatch, changing, rounds):
     calls: list[float] = []
 
-    def learned(equations, kernels, cover, values, nuggets, stretch, coordinates, later):
+    def learned(equations, kernels, cover, values, nuggets, stretch, coordinates, later, at_rest):
         calls.append(1.0)
         return np.full_like(stretch, (0.1 if len(calls) % 2 else 0.4) if changing else 0.9)
 

@@ -260,7 +260,7 @@ class Consensus(AbstractMethod):
         rough = 0 < state.num_steps <= _ROUGH_STEPS and state.move > _ROUGH_MOVE
         if work.local and (rough or state.resting):
             later = state.num_steps > _FIRST_STEPS and not state.resting
-            arguments = (state.values, state.nuggets, state.stretch, work.coordinates, later)
+            arguments = (state.values, state.nuggets, state.stretch, work.coordinates, later, state.resting)
             state = state._replace(stretch=learned_stretch(equations, kernels, work.cover, *arguments), weights=None)
             slack = max(slack, _TURN)
         patches, nuggets = reduce_patches(

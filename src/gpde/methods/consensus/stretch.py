@@ -25,10 +25,10 @@ _NUM_ASKED = 2500
 _NUM_TOGETHER = 6
 # Points within a lengthscale along every coordinate, at the least: with fewer nothing passes from patch to patch.
 _LEAST_POINTS = 3.0
-# A patch whose radius is a smaller part of a lengthscale hardly knows how long that is: none is made longer than that. Rough
-# values look smooth, and from lengthscales much too long it takes many steps back: with 0.1 fronts of Burgers' equation came to
-# rest before theirs were short.
-_LEAST_RADIUS = 0.4
+# Lengthscales are no longer than so many radii of a patch, which cannot tell longer ones apart, and far fewer while values are
+# rough: these look smooth, and from lengthscales much too long it takes many steps back. With ten from the start fronts of
+# Burgers' equation came to rest before theirs were short.
+_MOST_RADII, _MOST_RADII_AT_REST = 2.5, 10.0
 
 
 def learned_stretch(
@@ -40,8 +40,9 @@ def learned_stretch(
     stretch: Float[np.ndarray, "patches dim"],
     coordinates: Float[np.ndarray, "points coordinates"],
     later: bool,
+    at_rest: bool,
 ) -> Float[np.ndarray, "patches dim"]:
-    """The stretch of every patch after some trials, fewer of them `later`."""
+    """The stretch of every patch after some trials, fewer of them `later`; longer lengthscales are tried `at_rest`."""
     centres, asked = coordinates[cover.centres], spread_centres(coordinates[cover.centres], _NUM_ASKED)
     members = cover.members[asked]
     radius = np.linalg.norm(coordinates[members[:, : cover.num_near]] - centres[asked, None], axis=-1).max(axis=1)
@@ -52,7 +53,8 @@ def learned_stretch(
     directions = np.concatenate([np.zeros((1, dim)), np.eye(dim), -np.eye(dim), np.ones((1, dim)), -np.ones((1, dim))])
     # A patch of M points reaches r lengthscales far: r / M^(1/d) is about half the distance of points in them.
     least = np.log(_LEAST_POINTS * radius * np.sqrt(np.pi) / cover.num_near ** (1 / dim))
-    most = np.log(np.maximum(radius / _LEAST_RADIUS, 1.0))  # the kernel's own are what all points say
+    radii = _MOST_RADII_AT_REST if at_rest else _MOST_RADII
+    most = np.log(np.maximum(radii * radius, 1.0))  # the kernel's own are what all points say
     for factor in _LATER_FACTORS if later else _FIRST_FACTORS:
         tried = []
         for direction in directions:
