@@ -539,7 +539,7 @@ def test_no_patch_makes_its_lengthscale_longer_than_it_can_tell_and_none_shorter
     np.testing.assert_allclose(lengthscale * found[inner, 0], np.maximum(lengthscale, longest * radius[inner]), rtol=1e-3)
 
 
-@pytest.mark.parametrize(("changing", "rounds"), [(False, 1), (True, consensus._MOST_ROUNDS)])
+@pytest.mark.parametrize(("changing", "rounds"), [(False, 3), (True, 5)])
 def test_patches_learn_their_lengthscales_again_until_that_moves_no_value(monkeypatch, changing, rounds):
     calls: list[float] = []
 

@@ -47,8 +47,9 @@ _ROUNDING_MOVE = 1e-4
 # A residual that grows by less than this factor stays level.
 _LEVEL = 1.1
 # Steps above the first are rough: patches learn their lengthscales, boldly in the first few, and not after many, where points
-# are too few for that. At rest they do so once more, and again until what they learn moves no value by more than the second.
-_ROUGH_MOVE, _SETTLED_MOVE, _FIRST_STEPS, _ROUGH_STEPS, _MOST_ROUNDS = 1e-2, 3e-4, 3, 24, 5
+# are too few for that. At rest they do so three times, and five if what they learn moves values by more than the second.
+_ROUGH_MOVE, _SETTLED_MOVE, _FIRST_STEPS, _ROUGH_STEPS = 1e-2, 3e-4, 3, 24
+_ROUNDS, _MOST_ROUNDS = 3, 5
 # With other lengthscales than before the residual of a step that leads on may be larger by this factor.
 _TURN = 10.0
 # Points from which on a coarse solve costs less than the steps it saves.
@@ -240,7 +241,7 @@ class Consensus(AbstractMethod):
         short = outcome in (None, Outcome.STALLED) and info["step"] < _ROUGH_MOVE and not state.resting
         turned = info.get("step", math.inf) if state.resting else state.turned
         near = outcome is Outcome.CONVERGED or short
-        if near and work.local and state.rounds < _MOST_ROUNDS and turned > _SETTLED_MOVE:
+        if near and work.local and state.rounds < (_MOST_ROUNDS if turned > _SETTLED_MOVE else _ROUNDS):
             # Near rest with lengthscales that were learned on the way: those of the solution itself are better.
             again = new._replace(num_steps=steps, rounds=state.rounds + 1, resting=True, move=math.inf, turned=turned)
             return again, info, None
