@@ -27,6 +27,7 @@ class Formula:
     history: list[dict[str, float]]
     domain: Any
     fields: tuple[str, ...]
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def result(self) -> Result:
