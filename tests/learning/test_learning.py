@@ -69,6 +69,25 @@ def test_an_equation_with_zero_on_its_right_is_not_taken_for_flat():
     np.testing.assert_allclose(solution(x[:, None]), np.expm1(-x / epsilon) / np.expm1(-1 / epsilon), atol=1e-4)
 
 
+def test_a_layer_along_one_coordinate_is_found_between_two_hills():
+    # Patches miss the layer. With both lengthscales short enough to see it no point has to do with another.
+    epsilon = 0.04
+
+    def exact(x):
+        layer = (jnp.exp((x[0] - 1) / epsilon) - jnp.exp(-1 / epsilon)) / (1 - jnp.exp(-1 / epsilon))
+        return (x[0] - layer) * jnp.sin(jnp.pi * x[1])
+
+    def left_side(u, x):
+        return -epsilon * gpde.laplacian(u)(x) + gpde.partial(u, 0)(x)
+
+    equations = {"interior": lambda u, x: left_side(u, x) - left_side(exact, x), "boundary": lambda u, x: u(x)}
+    problem = gpde.Problem(gpde.Box((0.0, 0.0), (1.0, 1.0)), equations, reference=exact)
+    solution = gpde.solve(problem, num_interior=250, num_boundary=80)
+    points = problem.domain.test_points((30, 30))
+    assert solution.result.successful
+    np.testing.assert_allclose(solution(points), jax.vmap(exact)(jnp.asarray(points)), atol=1e-2)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.04])
 def test_the_likelihood_is_that_of_a_normal_distribution(noise: float):
     generator = np.random.default_rng(0)

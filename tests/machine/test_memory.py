@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from gpde.collocation.collocation import collocate
+from gpde.domains import Box
 from gpde.gallery import get
 from gpde.kernels import Gaussian
 from gpde.linalg import Schwarz
@@ -20,6 +21,8 @@ from gpde.methods import Consensus, FullBatch, MiniBatch
 from gpde.methods.base import Setup
 from gpde.methods.full_batch import method as full_batch
 from gpde.methods.full_batch.steps import Form
+from gpde.operators import biharmonic, partial
+from gpde.problem.problem import Problem
 from gpde.solution._solve import default_method, solve
 
 problem = functools.cache(get("elliptic").build)
@@ -71,6 +74,18 @@ def test_the_full_gp_is_not_chosen_where_it_does_not_fit(monkeypatch):
     for gigabytes, expected in (("8", FullBatch), ("0.9", Consensus)):
         monkeypatch.setenv(memory.VARIABLE, gigabytes)
         assert isinstance(default_method(setup.collocation, setup.kernels), expected)
+
+
+def test_on_few_points_the_full_gp_is_chosen_however_many_operators_equations_have():
+    def bending(w, f, x):
+        return partial(w, 0, 0)(x) * partial(f, 1, 1)(x) + partial(w, 0, 1)(x) * partial(f, 0, 1)(x)
+
+    equations = {"interior": [lambda w, f, x: biharmonic(w)(x) - bending(w, f, x), lambda w, f, x: biharmonic(f)(x) + w(x) ** 2]}
+    problem = Problem(Box((0.0, 0.0), (1.0, 1.0)), equations, fields=("w", "f"))
+    for num_points, expected in ((1500, FullBatch), (2500, Consensus)):
+        collocation = collocate(problem, problem.sample(num_points))
+        assert 8000 < collocation.functionals.size < 24000
+        assert isinstance(default_method(collocation, (Gaussian(0.2), Gaussian(0.2))), expected)
 
 
 def test_the_variable_for_memory_must_be_a_number(monkeypatch):

@@ -155,8 +155,10 @@ def polish(
     factor as long as that helps; and where a parabola through what was tried is least, as soon as there is one.
 
     Patches that see one end of the domain may take a solution for flat: with `shorter` the first start is asked about much
-    shorter lengthscales too. Where the score is what it was `before`, with another linearisation, nothing else is tried. What
-    was tried `earlier` on fewer points tells how scores bend.
+    shorter lengthscales too, and where one of these is best, along every coordinate alone: a layer is thin along one of them,
+    and with all of them short there is a second hill, where points have nothing to do with each other. Where the score is what
+    it was `before`, with another linearisation, nothing else is tried. What was tried `earlier` on fewer points tells how scores
+    bend.
     """
     num = shape.num_lengthscales
     every = np.zeros(len(starts[0]))
@@ -164,6 +166,12 @@ def polish(
     more = [starts[0] + factor * every for factor in np.log(_SHORTER)] if shorter else []
     tried = _evaluate("all points", shape, _distinct(limits.clip(np.stack([*starts, *more]))), batch, nugget)
     best = min(tried, key=lambda t: t.score)
+    if shape.dim > 1 and not any(np.allclose(best.theta, limits.clip(start)) for start in starts):
+        along = np.zeros((shape.dim, len(every)))
+        along[:, :num] = np.tile(np.eye(shape.dim), num // shape.dim)
+        alone = np.concatenate([starts[0] + factor * along for factor in np.log(_SHORTER[:2])])
+        tried += _evaluate("all points", shape, limits.clip(alone), batch, nugget)
+        best = min(tried, key=lambda t: t.score)
     if before is not None and abs(best.score - before) < _SAME:
         return tried
     for axis in shape.amplitude_axes:

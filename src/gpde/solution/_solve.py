@@ -32,8 +32,9 @@ from gpde.solution.checks import check_scalars, checked
 from gpde.solution.estimates import estimates
 from gpde.solution.solution import Seconds, Solution
 
-# Functionals up to which the full GP takes seconds: its Gram matrix is then half a gigabyte.
-_FULL_BATCH_UP_TO = 8000
+# Functionals up to which the full GP takes seconds: its Gram matrix is then half a gigabyte. On few points it may have twice as
+# many: where equations have many operators every patch has as many, and patches cost more than all points at once.
+_FULL_BATCH_UP_TO, _FEW_POINTS = 8000, 2000
 # What a run takes whatever its size: compiled programs, and the memory in which they were compiled.
 _PROGRAM_BYTES = 3.5e8
 
@@ -167,7 +168,7 @@ def solve(
 def default_method(collocation: Collocation, kernels: Kernels) -> AbstractMethod:
     """The full GP while its Gram matrix is small and fits into memory, consensus beyond."""
     full = FullBatch()
-    small = collocation.functionals.size <= _FULL_BATCH_UP_TO
+    small = collocation.functionals.size <= _FULL_BATCH_UP_TO * (2 if collocation.num_points <= _FEW_POINTS else 1)
     return full if small and _needed_memory(full, Setup(collocation, kernels, 1.0)) <= memory.available() else Consensus()
 
 
