@@ -80,7 +80,9 @@ def test_on_few_points_the_full_gp_is_chosen_however_many_operators_equations_ha
     def bending(w, f, x):
         return partial(w, 0, 0)(x) * partial(f, 1, 1)(x) + partial(w, 0, 1)(x) * partial(f, 0, 1)(x)
 
-    equations = {"interior": [lambda w, f, x: biharmonic(w)(x) - bending(w, f, x), lambda w, f, x: biharmonic(f)(x) + w(x) ** 2]}
+    equations = {
+        "interior": [lambda w, f, x: biharmonic(w)(x) - bending(w, f, x), lambda w, f, x: biharmonic(f)(x) + w(x) ** 2]
+    }
     problem = Problem(Box((0.0, 0.0), (1.0, 1.0)), equations, fields=("w", "f"))
     for num_points, expected in ((1500, FullBatch), (2500, Consensus)):
         collocation = collocate(problem, problem.sample(num_points))

@@ -19,7 +19,7 @@ from gpde.functionals.functionals import Kernels
 from gpde.kernels.text import kernels_text
 from gpde.learning.equations import PATCH_SIZE, LearnedFrom
 from gpde.learning.learned import Learning
-from gpde.learning.search import POLISH, Limits, Tried, descend, polish, scan, scored
+from gpde.learning.search import POLISH, Limits, Tried, best_of, descend, polish, scan, scored, shorter_alone
 from gpde.learning.shape import Shape, scaled
 from gpde.methods import AbstractMethod, FullBatch
 from gpde.problem.problem import PointsByPart, Problem
@@ -34,6 +34,8 @@ _SETTLED = 0.2
 _FEW_POINTS = 300
 # Up to so many points there is no need to ask fewer of them first.
 _SMALL = 600
+# With lengthscales shorter than patches found them by such a factor there may be two hills, and both are climbed.
+_MUCH_SHORTER = -np.log(3.0)
 # How many kernels the likelihood of the points of a rough solve is asked about in each round, and that of all points, where
 # each costs as much as a step of the solve.
 _ROUGH_TRIES, _WHOLE_TRIES = 12, 5
@@ -84,7 +86,7 @@ def _learned(
     rows: list[dict[str, Any]] = []
 
     def note(round_: int, stage: str, tried: list[Tried]) -> None:
-        best = min(tried, key=lambda t: t.score)
+        best = best_of(tried)
         text = kernels_text(dict(zip(fields, shape.at(jnp.asarray(best.theta)), strict=False)))
         rows.append({"stage": f"round {round_}, {stage}", "kernel": text, "score": best.score, "tried": len(tried)})
 
@@ -103,7 +105,7 @@ def _learned(
         batches = [patches[np.arange(len(patches))[k :: len(patches) // size][:size]] for k in range(len(patches) // size)]
         scanned = scan(shape, theta, batches[0], nugget, limits)
         note(round_, "scan", scanned)
-        start = min(scanned, key=lambda t: t.score)
+        start = best_of(scanned)
         if not np.isfinite(start.score):
             break
         reached = start.theta
@@ -120,12 +122,12 @@ def _learned(
             break
     if not whole:
         return *scored(shape, theta, batches, nugget), shape.at(jnp.asarray(theta))[: len(fields)], rows, round_
-    best, earlier, linearized_at = Tried("", theta, np.inf), [], None
+    best, rivals, earlier, linearized_at = Tried("", theta, np.inf), [], [], None
     small = collocation.num_points <= _SMALL
     for roughly in (False,) if small else (True, False):
         cheap = small or roughly
         tries = _ROUGH_TRIES if cheap else _WHOLE_TRIES
-        starts, before = [best.theta, *([shape.theta] if cheap else [])], None
+        starts, before = [best.theta, *([shape.theta] if cheap else rivals)], None
         for _ in range(_MAX_ROUNDS):
             round_ += 1
             if linearized_at is None or not np.array_equal(best.theta, linearized_at):
@@ -135,8 +137,12 @@ def _learned(
                 shape, starts, batch, nugget, limits, tries, before, shorter=cheap and before is None, earlier=earlier
             )
             earlier = tried if len(tried) > 1 else earlier
+            if dim > 1 and cheap and before is None and np.any(best_of(tried).theta - starts[0] < _MUCH_SHORTER):
+                also = polish(shape, shorter_alone(shape, starts[0]), batch, nugget, limits, tries)
+                rivals = [best_of(each).theta for each in (tried, also)]
+                tried = tried + also
             note(round_, f"{batch.points.shape[1]} points", tried)
-            best, known = min(tried, key=lambda t: t.score), best.theta
+            best, known = best_of(tried), best.theta
             moved = np.max(np.abs(best.theta - known)[: shape.num_lengthscales])
             if collocation.linear or not np.isfinite(best.score) or moved < 1.01 * POLISH:
                 break

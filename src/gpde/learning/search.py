@@ -40,6 +40,11 @@ class Tried(NamedTuple):
     amplitude: float = 1.0
 
 
+def best_of(tried: Sequence[Tried]) -> Tried:
+    """The likeliest."""
+    return min(tried, key=lambda t: t.score)
+
+
 # How far from that of a rough solution the size of a field may be.
 _FIELD_RANGE = np.log(30.0)
 # In units of the domain: where learning starts by default, and how far lengthscales may grow.
@@ -92,12 +97,12 @@ def scan(shape: Shape, theta: Float[np.ndarray, " parameters"], patches: Patches
     scales = shape.field_scales
     for factors in _FIELDS if len(scales) else ():
         for scale in scales:
-            best = min(tried, key=lambda t: t.score)
+            best = best_of(tried)
             tried += _evaluate("scan", shape, limits.clip(best.theta + factors[:, None] * scale), patches, nugget)
     if num > 1:
         steps = np.concatenate([step * np.eye(len(theta))[:num] for step in _SINGLE])
         for _ in range(_NUM_SWEEPS):
-            best, known = min(tried, key=lambda t: t.score), len(tried)
+            best, known = best_of(tried), len(tried)
             tried += _evaluate("scan", shape, limits.clip(best.theta + steps), patches, nugget)
             if min(t.score for t in tried[known:]) >= best.score:
                 break
@@ -155,28 +160,20 @@ def polish(
     factor as long as that helps; and where a parabola through what was tried is least, as soon as there is one.
 
     Patches that see one end of the domain may take a solution for flat: with `shorter` the first start is asked about much
-    shorter lengthscales too, and where one of these is best, along every coordinate alone: a layer is thin along one of them,
-    and with all of them short there is a second hill, where points have nothing to do with each other. Where the score is what
-    it was `before`, with another linearisation, nothing else is tried. What was tried `earlier` on fewer points tells how scores
-    bend.
+    shorter lengthscales too. Where the score is what it was `before`, with another linearisation, nothing else is tried. What
+    was tried `earlier` on fewer points tells how scores bend.
     """
     num = shape.num_lengthscales
     every = np.zeros(len(starts[0]))
     every[:num] = 1.0
     more = [starts[0] + factor * every for factor in np.log(_SHORTER)] if shorter else []
     tried = _evaluate("all points", shape, _distinct(limits.clip(np.stack([*starts, *more]))), batch, nugget)
-    best = min(tried, key=lambda t: t.score)
-    if shape.dim > 1 and not any(np.allclose(best.theta, limits.clip(start)) for start in starts):
-        along = np.zeros((shape.dim, len(every)))
-        along[:, :num] = np.tile(np.eye(shape.dim), num // shape.dim)
-        alone = np.concatenate([starts[0] + factor * along for factor in np.log(_SHORTER[:2])])
-        tried += _evaluate("all points", shape, limits.clip(alone), batch, nugget)
-        best = min(tried, key=lambda t: t.score)
+    best = best_of(tried)
     if before is not None and abs(best.score - before) < _SAME:
         return tried
     for axis in shape.amplitude_axes:
-        tried += _along(axis, min(tried, key=lambda t: t.score), shape, batch, nugget, limits)
-    best, bend = min(tried, key=lambda t: t.score), _bend(earlier, num)
+        tried += _along(axis, best_of(tried), shape, batch, nugget, limits)
+    best, bend = best_of(tried), _bend(earlier, num)
     directions, failed, max_tries = _directions(len(every), num), 0, max_tries + len(tried)
     while len(tried) < max_tries and failed < len(directions):
         least, gain = _least(tried, num, bend)
@@ -197,6 +194,15 @@ def polish(
         elif guess is None:
             failed += 1
     return tried
+
+
+def shorter_alone(shape: Shape, theta: Float[np.ndarray, " parameters"]) -> list[Float[np.ndarray, " parameters"]]:
+    """Lengthscales much shorter along one coordinate: a layer is thin along one of them. With all of them that short there may
+    be another hill, where no point has to do with another."""
+    num = shape.num_lengthscales
+    along = np.zeros((shape.dim, len(theta)))
+    along[:, :num] = np.tile(np.eye(shape.dim), num // shape.dim)
+    return [theta + factor * axis for factor in np.log(_SHORTER[:2]) for axis in along] if shape.dim > 1 else []
 
 
 def _along(
@@ -261,7 +267,7 @@ def _bend(tried: Sequence[Tried], num: int) -> Float[np.ndarray, "num num"] | No
 
 def _around(tried: Sequence[Tried], num: int) -> tuple[Tried, Float[np.ndarray, "near num"], Float[np.ndarray, " near"]]:
     """The best, and how far away and how much worse those near it are; at a cliff no parabola holds."""
-    best = min(tried, key=lambda t: t.score)
+    best = best_of(tried)
     near = [t for t in tried if np.max(np.abs(t.theta - best.theta)) < 2.5 * POLISH and t.score < best.score + _CLIFF]
     away = np.array([(t.theta - best.theta)[:num] for t in near]).reshape(-1, num)
     return best, away, np.array([t.score - best.score for t in near])
