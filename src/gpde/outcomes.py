@@ -21,7 +21,8 @@ class Outcome(enum.Enum):
     )
     STALLED = (
         "stalled: no step along the Gauss-Newton direction lowered the objective; the last iterate is kept. "
-        "Raise `nugget`, shorten the kernel's lengthscale, take more points, or continue from an easier problem"
+        "Raise `nugget`, shorten the kernel's lengthscale, take more points, best where equations are off (`gpde.refine`, "
+        "--adapt), or continue from an easier problem"
     )
     NOT_MET = (
         "not met: the method came to rest, but an equation does not hold at the run's own points. Look for equations that "
@@ -30,7 +31,8 @@ class Outcome(enum.Enum):
     )
     NOT_RESOLVED = (
         "not resolved: the equations hold at the points, but between them one is off by so much that the function may be far "
-        "from the solution. Take more points, or another lengthscale; or there is no smooth solution"
+        "from the solution. Take more points, best where it is off (`gpde.refine`, --adapt), or another lengthscale; or there "
+        "is no smooth solution"
     )
     NOT_NEAR = (
         "not near: the batches came to rest far from where the full GP on these points would be. They know too little of each "
