@@ -91,15 +91,3 @@ def test_the_full_gp_on_few_points_is_near_the_solution_on_all(degenerate):
     assert coarse.num_points <= 32
     truth = np.asarray(collocation.measure([exact]))
     assert np.max(np.abs(coarse.start.latent(setup) - truth)) < 1e-3 * np.max(np.abs(truth))
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_many_long_steps_are_given_up_only_where_the_run_chose_its_own_start(degenerate, monkeypatch, given):
-    setup = Setup(collocate(degenerate, degenerate.sample(40, 2)), (Gaussian(LENGTHSCALE),), 1e-12)
-    method = Consensus(batch_size=16)
-    work = method.prepare(setup)
-    state = method.init(work, setup.collocation.measure([exact]) if given else None, 0)._replace(num_steps=20)
-    # A front that moves on in whole steps, in the place of the solver.
-    monkeypatch.setattr(Consensus, "_step", lambda *_: (state, {"step": 0.1, "damping": 1.0}, None))
-    method.step(work, state)
-    assert (work.coarse is None) == given

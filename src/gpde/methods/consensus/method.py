@@ -59,8 +59,8 @@ _NESTED_FROM = 3000
 @dataclasses.dataclass
 class Work:
     """The points by row, where they lie in the metric of nearness, which values Dirichlet conditions fix, the cover, the values
-    left open, the linear solver, what it kept of the last matrix, whether patches have lengthscales of their own, the coarse
-    solution from which the run started, and whether its start was given."""
+    left open, the linear solver, what it kept of the last matrix, whether patches have lengthscales of their own, and the
+    coarse solution from which the run started."""
 
     setup: Setup
     table: PointTable
@@ -73,7 +73,6 @@ class Work:
     kept: Any
     local: bool = False
     coarse: Coarse | None = None
-    given: bool = False
 
 
 class State(NamedTuple):
@@ -205,7 +204,7 @@ class Consensus(AbstractMethod):
 
     def init(self, work: Work, latent: Float[Array, " size"] | None, seed: int) -> State:
         del seed  # nothing is random here
-        setup, work.given = work.setup, latent is not None
+        setup = work.setup
         if latent is not None:
             return self._begun(work, work.table.gather(jnp.asarray(latent)))
         if setup.collocation.num_points >= _NESTED_FROM and not setup.collocation.linear:
@@ -234,16 +233,14 @@ class Consensus(AbstractMethod):
         new, info, outcome = self._step(work, state)
         steps = state.num_steps + 1
         failed = outcome in (Outcome.STALLED, Outcome.NOT_FINITE, Outcome.NOT_POSITIVE_DEFINITE)
-        # From a start that was given it may take many steps: fronts move by little in each.
-        counted = 0 if work.given else steps
-        lost = outcome is None and info["step"] > _ROUGH_MOVE and is_astray(info["damping"], counted)
-        if (failed or lost) and work.coarse is None and not state.resting and not work.setup.collocation.linear:
+        astray = failed or (outcome is None and info["step"] > _ROUGH_MOVE and is_astray(info["damping"], steps))
+        if astray and work.coarse is None and not state.resting and not work.setup.collocation.linear:
             work.coarse = coarse_start(work.setup)
             if work.coarse is not None:
                 return self._begun_from(work, work.coarse.start), info, None
-        short = info.get("step", math.inf) < _ROUGH_MOVE and not state.resting
-        near = outcome is Outcome.CONVERGED or (outcome in (None, Outcome.STALLED) and short)
+        short = outcome in (None, Outcome.STALLED) and info["step"] < _ROUGH_MOVE and not state.resting
         turned = info.get("step", math.inf) if state.resting else state.turned
+        near = outcome is Outcome.CONVERGED or short
         if near and work.local and state.rounds < (_MOST_ROUNDS if turned > _SETTLED_MOVE else _ROUNDS):
             # Near rest with lengthscales that were learned on the way: those of the solution itself are better.
             again = new._replace(num_steps=steps, rounds=state.rounds + 1, resting=True, move=math.inf, turned=turned)
@@ -284,8 +281,12 @@ class Consensus(AbstractMethod):
             work.kept = solver.keep(prepared)
             del prepared
         values = state.values + open_values.spread(solved.solution)
-        info: Info = {"linear_residual": solved.residual, "linear_iterations": solved.num_iterations}
-        info |= {"linear_solver": solver.name, "nugget": float(nuggets.max())}
+        info: Info = {
+            "linear_residual": solved.residual,
+            "linear_iterations": solved.num_iterations,
+            "linear_solver": solver.name,
+            "nugget": float(nuggets.max()),
+        }
         if not np.isfinite(values).all():
             # The patches are finite: what they add up to is not definite in double precision.
             return state, info, Outcome.NOT_POSITIVE_DEFINITE
