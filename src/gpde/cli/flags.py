@@ -79,7 +79,7 @@ SETTINGS = {
     "constraints": Setting(str, "How the equations are held: eliminate or relax; linearize in full-batch."),
     "regularization": Setting(float, "λ. In full-batch that of relax: smaller holds the equations more strictly."),
     "max_escalations": Setting(int, "How often the nugget may be raised tenfold where it fails. [default: 5]"),
-    "max_steps": Setting(int, "Gauss-Newton steps at most. [default: 150, consensus 50]"),
+    "max_steps": Setting(int, "Gauss-Newton steps at most. [default: 150, consensus 100]"),
     "tolerance": Setting(float, "The relative step at which the iteration has converged. [default: 1e-6, mini-batch 1e-7]"),
     "max_halvings": Setting(int, "How often the line search may halve a step. [default: 20]"),
     "batch_size": Setting(int, "M, points in a batch. [default: 64]"),

@@ -5,7 +5,8 @@ front is as good as straight: what the likelihood of patches prefers is what it 
 kernel through all of the domain at once, and a front in it costs norm: its lengthscales are looked at once more with a
 likelihood of all points together. Fewer of them prefer longer lengthscales, at which all of them drown in the nugget, and so do
 equations linearised at a solution that is wrong by some percent: the points of the rough solve are asked first, which costs an
-eighth, and each time that lengthscales have moved by more than a step of the search the equations are linearised anew.
+eighth, and each time that lengthscales have moved by more than a step of the search the equations are linearised anew. Patches
+miss a layer, and then what all points prefer is far from what patches found: the search climbs from several places.
 """
 
 import time

@@ -120,7 +120,7 @@ class Consensus(AbstractMethod):
     largest_default_nugget: ClassVar[float] = 1e-12
     batch_size: int = 64
     num_patches: int | None = None
-    max_steps: int = 50
+    max_steps: int = 100
     tolerance: float = 1e-6
     linear_solver: str | AbstractLinearSolver | None = None
     linear_tolerance: float = 1e-8
