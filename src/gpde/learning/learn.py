@@ -20,6 +20,7 @@ from gpde.functionals.functionals import Kernels
 from gpde.kernels.text import kernels_text
 from gpde.learning.equations import PATCH_SIZE, LearnedFrom
 from gpde.learning.learned import Learning
+from gpde.learning.likelihood import of_data
 from gpde.learning.search import POLISH, Limits, Tried, best_of, descend, polish, scan, scored, shorter_alone
 from gpde.learning.shape import Shape, scaled
 from gpde.methods import AbstractMethod, FullBatch
@@ -40,6 +41,9 @@ _MUCH_SHORTER = -np.log(3.0)
 # How many kernels the likelihood of the points of a rough solve is asked about in each round, and that of all points, where
 # each costs as much as a step of the solve.
 _ROUGH_TRIES, _WHOLE_TRIES = 12, 5
+# By which factor amplitudes grow where data are asked about them, and how often; what logarithms of likelihoods may differ by
+# and say the same; of how many points some do.
+_DATA_FACTOR, _DATA_TRIES, _SURE, _MANY = 3.0, 6, 1.0, 2000
 # How many times larger than most likely amplitudes are with unknown scalars: the pull of the norm falls with the square.
 _LOOSE = 300.0
 
@@ -69,7 +73,23 @@ def learn_on(
         kernels, amplitude = starts[0], 1.0
     factor = amplitude * (_LOOSE if equations.determined_by_scalars else 1.0)
     kernels = tuple(scaled(kernel, factor) for kernel in kernels)
+    if equations.noisy:
+        kernels = _as_data_tell(equations, kernels, nugget)
     return Learning(problem.fields, kernels, score, rows, rounds, time.perf_counter() - began)
+
+
+def _as_data_tell(equations: LearnedFrom, kernels: Kernels, nugget: float) -> Kernels:
+    """Kernels with a larger amplitude, where data prefer that once the equations hold: equations with zero on their right sides
+    have made it too small. Smaller ones are what other right sides say, of which data need know nothing."""
+    constants = tuple(parameter.kernel for parameter in equations.problem.parameters.values())
+    rough = equations.solved((*kernels, *constants), None)
+    batch = equations.whole(rough, roughly=equations.collocation.num_points > _MANY)
+    factors = _DATA_FACTOR ** np.arange(_DATA_TRIES + 1.0)
+    found = np.asarray(of_data((*kernels, *constants), batch, jnp.asarray(nugget), jnp.asarray(factors)))
+    if not np.isfinite(found[0]):
+        return kernels
+    likely = float(factors[np.argmax(found < found.min() + _SURE)])  # the smallest of those
+    return tuple(scaled(kernel, likely) for kernel in kernels)
 
 
 def _learned(

@@ -97,6 +97,41 @@ def evidence(kernels: Kernels, patches: Patches, nugget: Float[Array, ""]) -> Ev
     return Evidence(quadratic, log_det, num_equations, unmet / jnp.where(size > 0, size, 1.0))
 
 
+@eqx.filter_jit
+def of_data(
+    kernels: Kernels, patches: Patches, nugget: Float[Array, ""], factors: Float[Array, " several"]
+) -> Float[Array, " several"]:
+    r"""$-\log p(\text{data} \mid \text{equations})$ on one patch, for fields larger by some factors; infinite where a
+    factorisation fails.
+
+    The joint likelihood of both has exact equations whose right sides are zero prefer fields that vanish, and a few data cannot
+    outweigh hundreds of these. What equations have alone is taken away: $\log p(\text{data}, \text{equations}) -
+    \log p(\text{equations})$, of which the second has the factor in closed form.
+    """
+    points, coefficients, rhs, noise, used = (
+        leaf[0] for leaf in (patches.points, patches.coefficients, patches.rhs, patches.noise_variance, patches.used)
+    )
+    matrix = _covariance(kernels, patches.operators, points, jnp.where(used[..., None], coefficients, 0.0))
+    rhs, noise, used = jnp.where(used, rhs, 0.0).T.reshape(-1), noise.T.reshape(-1), used.T.reshape(-1)
+    exact, diagonal = used & (noise == 0), jnp.diagonal(matrix)
+
+    def terms(matrix: Array, rhs: Array, added: Array) -> tuple[Array, Array]:
+        lower, good = large_factor(add_diagonal(matrix, added))
+        log_det = jnp.where(good, jnp.sum(jnp.log(jnp.diagonal(lower))), jnp.nan)
+        return 0.5 * jnp.sum(half_solve(lower, rhs) ** 2), log_det
+
+    both = jnp.where(exact[:, None] & exact[None, :], matrix, 0.0)
+    quadratic, log_det = terms(both, jnp.where(exact, rhs, 0.0), jnp.where(exact, nugget * diagonal, 1.0))
+
+    def one(factor: Array) -> Array:
+        added = jnp.where(used, factor**2 * nugget * diagonal + noise, 1.0)
+        joint = sum(terms(factor**2 * matrix, rhs, added), start=jnp.zeros(()))
+        return joint - quadratic / factor**2 - log_det - jnp.sum(exact) * jnp.log(factor)
+
+    found = jax.lax.map(one, factors)
+    return jnp.where(jnp.isfinite(found), found, jnp.inf)
+
+
 def _sums(
     kernels: Kernels,
     operators: tuple[LinearOperator, ...],
