@@ -404,7 +404,7 @@ CASES = {
     ),
     "an equation that returns nothing": (
         lambda: inside(lambda u, x: None),
-        r"must return one number per point; it returned 0 values",
+        r"it returned nothing; a function that is written with `def` needs a `return`",
     ),
     "an operator that is not taken at x": (
         lambda: inside(lambda u, x: laplacian(u)),

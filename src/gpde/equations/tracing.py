@@ -44,6 +44,8 @@ def requested_derivatives(statement: Statement, fields: Sequence[str], probe: Si
 
     def trace(site: Site) -> Any:
         value = statement(unknowns(derivative, dim, len(fields), {}), site)
+        if value is None:
+            raise ValueError("it returned nothing; a function that is written with `def` needs a `return`")
         if callable(value):
             raise ValueError("it returned a function; an operator of u is a function to be taken at x, as `laplacian(u)(x)`")
         return value
