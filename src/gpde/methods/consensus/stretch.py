@@ -26,8 +26,8 @@ _NUM_TOGETHER = 6
 # Points within a lengthscale along every coordinate, at the least: with fewer nothing passes from patch to patch.
 _LEAST_POINTS = 3.0
 # Lengthscales are no longer than so many radii of a patch, which cannot tell longer ones apart, and far fewer while values are
-# rough: these look smooth, and from lengthscales much too long it takes many steps back. With ten from the start fronts of
-# Burgers' equation came to rest before theirs were short.
+# rough: these look smooth, and from lengthscales much too long it takes many steps back. With ten from the start
+# fronts came to rest before theirs were short.
 _MOST_RADII, _MOST_RADII_AT_REST = 2.5, 10.0
 
 
